@@ -1,6 +1,6 @@
 """The fastest way we know to have containers: libpod's REST calls, four in flight, and nothing around them.
 
-The containers are those ours makes: same image, one published port, labels, the same restart policy. Nobody waits for
+The containers are those ours makes: same image, one published port, labels, the same restart policy. Nothing waits for
 them to answer, nothing is recorded, nothing would be undone.
 """
 
@@ -14,9 +14,14 @@ from urllib.parse import quote
 import aiohttp
 
 from bench.ground import PEERS, PORT, Ground
+from holdfast.adapters.runtime.podman import creation
+from holdfast.model.container import ContainerSpec
+from holdfast.ports.runtime import CreateContainer
 
 IN_FLIGHT = 4
 FIRST_PORT = 20000
+LOOPBACK = "127.0.0.1"
+LIMITS = {"nofile": 4096, "nproc": 4096}
 API = "http://d/v4.0.0/libpod"
 SOCKET = "bench.sock"
 PATIENCE_S = 10.0
@@ -71,17 +76,11 @@ class BareLibpod:
         return work
 
     def _spec(self, number: int, name: str, version: int) -> dict[str, object]:
-        address = self._ground.nodes[PEERS]["address"]
-        port = {"container_port": PORT, "host_port": FIRST_PORT + number, "host_ip": address, "protocol": "tcp"}
-        return {
-            "name": name,
-            "image": self._ground.images[version],
-            "labels": {"bench.service": name, "bench.component": "web", "bench.version": str(version)},
-            "restart_policy": "on-failure",
-            "restart_tries": 5,
-            "r_limits": [{"type": "nofile", "soft": 1024, "hard": 4096}, {"type": "nproc", "soft": 4096, "hard": 4096}],
-            "portmappings": [port] if self._published else [],
-        }
+        """Made by our own code: the same capabilities, limits, log and restart policy."""
+        spec = ContainerSpec("bench", name, "web", 1, self._ground.images[version], "", ports=(PORT,))
+        publish = ((PORT, LOOPBACK, FIRST_PORT + number),) if self._published else ()
+        labels = {"bench.service": name, "bench.version": str(version)}
+        return creation.body(CreateContainer(name, spec, labels, publish=publish), LIMITS)
 
     async def _listed(self) -> list[str]:
         found: list[str] = []

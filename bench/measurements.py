@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench import checkpoints, deploy, growth, hub_process, proxy, starts, terraform, traffic
+from bench import archives, checkpoints, deploy, growth, hub_process, proxy, starts, terraform, traffic
 from bench.figures import Figure, document, table
 from bench.place import Place
 
@@ -41,6 +41,7 @@ class Effort:
     containers: int
     deploy_rounds: int
     healings: int
+    crashes: int
     settled_s: float
     hub_settled_s: float
     idle_s: float
@@ -51,25 +52,26 @@ class Effort:
     herd: tuple[int, float, float, float]  # agents; seconds; seconds between check-ins; seconds without a hub
     peers: bool
     checkpoints: checkpoints.Effort
+    archives: archives.Effort
 
 
 FULL = Effort(
     plans=7, applies=3, services=1_000, sizes=(1_000, 5_000, 20_000), size_rounds=5, commits=300,
-    boots={1024: 10_000, 65_536: 10_000}, boot_rounds=5, containers=50, deploy_rounds=3, healings=3, settled_s=5.0,
-    hub_settled_s=2.0, idle_s=60.0, traffic=traffic.FULL, proxy=proxy.FULL, store_commits=1000, latency=(40, 2),
-    herd=(1000, 300.0, 10.0, 3.0), peers=True, checkpoints=checkpoints.FULL,
+    boots={1024: 10_000, 65_536: 10_000}, boot_rounds=5, containers=50, deploy_rounds=3, healings=3, crashes=15,
+    settled_s=5.0, hub_settled_s=2.0, idle_s=60.0, traffic=traffic.FULL, proxy=proxy.FULL, store_commits=1000,
+    latency=(40, 2), herd=(1000, 300.0, 10.0, 3.0), peers=True, checkpoints=checkpoints.FULL, archives=archives.FULL,
 )  # fmt: skip
 QUICK = Effort(
     plans=3, applies=1, services=1_000, sizes=(1_000, 5_000), size_rounds=3, commits=100,
-    boots={1024: 10_000, 65_536: 1_000}, boot_rounds=3, containers=10, deploy_rounds=1, healings=3, settled_s=5.0,
-    hub_settled_s=2.0, idle_s=10.0, traffic=traffic.QUICK, proxy=proxy.QUICK, store_commits=200, latency=(10, 2),
-    herd=(100, 20.0, 10.0, 3.0), peers=True, checkpoints=checkpoints.QUICK,
+    boots={1024: 10_000, 65_536: 1_000}, boot_rounds=3, containers=10, deploy_rounds=1, healings=3, crashes=5,
+    settled_s=5.0, hub_settled_s=2.0, idle_s=10.0, traffic=traffic.QUICK, proxy=proxy.QUICK, store_commits=200,
+    latency=(10, 2), herd=(100, 20.0, 10.0, 3.0), peers=True, checkpoints=checkpoints.QUICK, archives=archives.QUICK,
 )  # fmt: skip
 SMALLEST = Effort(
     plans=1, applies=1, services=2, sizes=(2, 4), size_rounds=1, commits=5,
-    boots={1024: 10}, boot_rounds=1, containers=1, deploy_rounds=1, healings=1, settled_s=0.0,
+    boots={1024: 10}, boot_rounds=1, containers=1, deploy_rounds=1, healings=1, crashes=1, settled_s=0.0,
     hub_settled_s=0.1, idle_s=1.0, traffic=traffic.SMALLEST, proxy=proxy.SMALLEST, store_commits=10, latency=(1, 0),
-    herd=(3, 1.0, 1.0, 0.0), peers=False, checkpoints=checkpoints.SMALLEST,
+    herd=(3, 1.0, 1.0, 0.0), peers=False, checkpoints=checkpoints.SMALLEST, archives=archives.SMALLEST,
 )  # fmt: skip
 
 
@@ -143,6 +145,10 @@ def child(module: str, *args: str) -> dict[str, Any]:
 # ---- all parts -------------------------------------------------------------------------------------------------------
 
 
+def _archives(effort: Effort, place: Callable[[str], Place]) -> Iterable[Figure]:
+    return archives.measure(place("archives").folder, effort.archives)
+
+
 @dataclass(frozen=True)
 class Part:
     """`alone`: measured only when it is named, because it takes long or belongs to no target of `make bench`."""
@@ -170,7 +176,7 @@ def _deploy(effort: Effort, place: Callable[[str], Place]) -> Iterable[Figure]:
         _say("the peer podman-compose is left out: this size installs nothing")
     return deploy.measure(
         effort.containers, effort.deploy_rounds, effort.idle_s, compose=effort.peers, healings=effort.healings,
-        settled_s=effort.settled_s,
+        settled_s=effort.settled_s, crash_count=effort.crashes,
     )  # fmt: skip
 
 
@@ -189,6 +195,7 @@ PARTS = (
     Part("herd", lambda effort, _: herd(*effort.herd), alone=True),
     Part("idle", lambda effort, _: idle(effort.idle_s, effort.peers), alone=True),
     Part("checkpoints", lambda effort, _: checkpoints.measure(effort.checkpoints), alone=True),
+    Part("archives", _archives, alone=True),
     Part("proxy", lambda effort, _: proxy.measure(effort.proxy), alone=True),
 )
 

@@ -17,6 +17,8 @@ import apsw
 from bench.ground import OURS, PEERS, PORT, Ground
 
 REMOVALS_MAX = 100_000
+UNWATCHED_S = 1.0
+LIST = ("podman", "ps", "--all", "--format", "json")
 NODE_TABLE = "[[nodes]]\n"
 SERVICE = """\
 node = "{node}"
@@ -87,7 +89,7 @@ class OurServices:
     # ---- what is there
 
     def containers(self) -> list[dict[str, Any]]:
-        said = self._ground.inside(OURS, "podman", "ps", "--all", "--format", "json")
+        said = self._ground.inside(OURS, *LIST)
         found: list[dict[str, Any]] = json.loads(said or "[]")
         return [each for each in found if "holdfast.service" in (each["Labels"] or {})]
 
@@ -121,17 +123,19 @@ class OurServices:
 
 
 class Healing:
-    """What happens to a container that somebody or something ends; seconds, by podman's own times of it."""
+    """What happens to a container that is ended from outside; seconds, by podman's own times of it."""
 
     def __init__(self, ground: Ground, ours: OurServices) -> None:
         self._ground, self._ours = ground, ours
 
-    def crash_s(self) -> float:
-        """kill -9 of the process until it runs again: podman's own policy, with or without an agent."""
-        one = self._ours.containers()[0]
-        killed_s = time.time()
-        self._ground.inside(OURS, "kill", "-9", str(one["Pid"]))
-        return _stamp_s(self._again(one)["StartedAt"]) - killed_s
+    def crash_s(self, node: str, number: int) -> float:
+        """kill -9 of the process until it runs again: podman's own policy, on our node and on the peers'. Each time
+        another container: podman restarts one five times at most."""
+        found = sorted(json.loads(self._ground.inside(node, *LIST)), key=lambda each: str(each["Id"]))
+        one = found[number % len(found)]
+        said = self._ground.inside(node, "sh", "-c", f"date +%s.%N; kill -9 {one['Pid']}")
+        time.sleep(UNWATCHED_S)  # `podman inspect` takes the same locks
+        return _stamp_s(self._again(node, one)["StartedAt"]) - float(said)
 
     def stopped_s(self) -> float:
         """Stopped by hand, which podman leaves so, until the agent started it.
@@ -140,7 +144,7 @@ class Healing:
         """
         one = self._ours.containers()[0]
         self._ground.inside(OURS, "sh", "-c", f"podman stop {one['Id']} || true")
-        state = self._again(one)
+        state = self._again(OURS, one)
         return _stamp_s(state["StartedAt"]) - _stamp_s(state["FinishedAt"])
 
     def noticed_s(self) -> float:
@@ -159,11 +163,11 @@ class Healing:
         )
         return made_s - gone_s
 
-    def _again(self, one: dict[str, Any]) -> dict[str, Any]:
+    def _again(self, node: str, one: dict[str, Any]) -> dict[str, Any]:
         """Its state, once it runs with another process."""
 
         def state() -> dict[str, Any]:
-            said = json.loads(self._ground.inside(OURS, "podman", "container", "inspect", one["Id"]))
+            said = json.loads(self._ground.inside(node, "podman", "container", "inspect", one["Id"]))
             found: dict[str, Any] = said[0]["State"]
             return found
 

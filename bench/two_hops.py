@@ -1,7 +1,8 @@
 """Envoy configured by hand, twice: on the edge and on the worker, in their network namespaces, to the same container.
 
-The same program, threads, ciphers and protocols as ours; nothing of ours beside that: no check of headers, no retries,
-one file that never changes, and an access log only where it is asked for, then the same as ours.
+The same program, threads, ciphers and protocols as ours, in one file that never changes. On `PORT` nothing of ours
+beside that. On `SAME_PORT` also the same filters of requests, limits and access log; not our table of routes, which
+compares names, sets headers and tries again.
 """
 
 import json
@@ -15,12 +16,13 @@ from bench.bare_envoy import API
 from bench.edge_lab import EDGE, WORKER, EdgeLab
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.proxy.envoy import access_log as envoy_access_log
-from holdfast.adapters.proxy.envoy.listeners import CIPHERS
+from holdfast.adapters.proxy.envoy import listeners
+from holdfast.adapters.proxy.envoy.listeners import BUFFER_BYTES, CIPHERS, Paths, Spot
+from holdfast.adapters.proxy.envoy.names import INTERNAL, PUBLIC
 from holdfast.adapters.proxy.envoy.proxy import packaged_binary
 from holdfast.model.certificate import Constraints, armoured
 
-PORT, LOGGED_PORT = 18443, 18444
+PORT, SAME_PORT = 18443, 18444
 END_S_MAX = 15.0
 BACKEND = "by-hand.svc.lab.test"
 NEWEST = {"tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3"}
@@ -59,9 +61,9 @@ class TwoHops:
             },
         }
         try:
-            self._start(WORKER, self._listener(worker, BACKEND, NEWEST, "container"), container)
+            self._start(WORKER, self._listener(INTERNAL, worker, BACKEND, NEWEST, "container"), container)
             outside = {**FOR_ALL, "cipher_suites": list(CIPHERS)}
-            self._start(EDGE, self._listener(edge, self._hostname, outside, "worker"), onward)
+            self._start(EDGE, self._listener(PUBLIC, edge, self._hostname, outside, "worker"), onward)
             for node_address in (worker, edge):
                 bare_envoy.until_open(node_address, self._port)
         except BaseException:
@@ -87,17 +89,11 @@ class TwoHops:
         words = ["nsenter", "-t", str(self._lab.pids(node)["node"]), "-n", "--", *words]
         self._processes.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True))
 
-    def _listener(self, address: str, name: str, tls: Mapping[str, object], cluster: str) -> dict[str, object]:
-        log = os.path.join(self._folder, f"{cluster}.log")
-        requests = {
-            "@type": f"{API}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-            "stat_prefix": "by-hand",
-            "route_config": {"name": "by-hand", "virtual_hosts": [_everybody(cluster)]},
-            "http_filters": [
-                {"name": "router", "typed_config": {"@type": f"{API}.extensions.filters.http.router.v3.Router"}}
-            ],
-            "access_log": envoy_access_log.of_requests(log, "by-hand") if self._port == LOGGED_PORT else [],
-        }
+    def _listener(
+        self, kind: str, address: str, name: str, tls: Mapping[str, object], cluster: str
+    ) -> dict[str, object]:
+        requests = self._like_ours(kind, cluster) if self._port == SAME_PORT else self._plain()
+        requests["route_config"] = {"name": "by-hand", "virtual_hosts": [_everybody(cluster)]}
         opened = {
             "@type": f"{API}.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
             "common_tls_context": {
@@ -111,7 +107,24 @@ class TwoHops:
             "transport_socket": {"name": "tls", "typed_config": opened},
         }
         spot = {"socket_address": {"address": address, "port_value": self._port}}
-        return {"name": "by-hand", "address": spot, "filter_chains": [chain]}
+        limits = {"per_connection_buffer_limit_bytes": BUFFER_BYTES} if self._port == SAME_PORT else {}
+        return {"name": "by-hand", "address": spot, "filter_chains": [chain], **limits}
+
+    def _plain(self) -> dict[str, object]:
+        return {
+            "@type": f"{API}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+            "stat_prefix": "by-hand",
+            "http_filters": [
+                {"name": "router", "typed_config": {"@type": f"{API}.extensions.filters.http.router.v3.Router"}}
+            ],
+        }
+
+    def _like_ours(self, kind: str, cluster: str) -> dict[str, object]:
+        paths = Paths("", "", os.path.join(self._folder, f"{cluster}.log"))
+        made: dict[str, object] = json.loads(bytes(listeners.opener(Spot(kind, "by-hand", 443, 443), paths)))[
+            "typed_config"
+        ]
+        return {key: value for key, value in made.items() if key != "rds"}
 
     # ---- certificates, of the same kind as ours
 

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 LONGEST_FIRST = (
     "lab/test_guides.py",
     "lab/test_fleet_faults.py",
+    "lab/test_booted.py",
     "lab/test_traffic_faults.py",
     "lab/test_traffic_certificates.py",
     "lab/test_traffic_protocols.py",
@@ -52,6 +53,8 @@ SHARED = {
     "tests/lab/test_pasted_in_a_lab.py": "deploy_lab",
     "tests/lab/test_traffic.py": "traffic_lab",
     "tests/lab/test_green.py": "traffic_lab",
+    "tests/lab/test_alerts.py": "traffic_lab",
+    "tests/lab/test_not_green.py": "traffic_lab",
     "tests/lab/test_traffic_undeploy.py": "traffic_lab",
     "tests/lab/test_traffic_protocols.py": "traffic_lab",
 }

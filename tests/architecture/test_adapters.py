@@ -4,10 +4,12 @@ import ast
 
 from tests.architecture.test_floors import SRC, imports
 
-SHARED = {"http_client", "process", "sqlite", "tls"}  # implement no port
+SHARED = {"http_client", "process", "sqlite", "tls", "walking"}  # implement no port
 
 # folder → folders of other ports that it uses all the same
 CROSSINGS = {
+    "archive": {"sealing"},  # packs are age files
+    "backup_target": {"fleet_link"},  # the hub's store is asked with the same signed requests
     "handshake": {"certificates"},  # in memory: it shows certificates of the authority in memory
     "hub_link": {"certificates"},  # reading X.509
     "machine": {"identity_key"},  # the host key of SSH becomes the node's key

@@ -13,7 +13,7 @@ from holdfast.ports import runtime, storage
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
 # Only the gate makes these. A verified order is none of them: it says what is wanted, not that it may be done.
-PROOFS = {"Allowed", "Discardable", "Restorable", "Purgeable", "Disposable", "Returnable"}
+PROOFS = {"Allowed", "Discardable", "Receivable", "Restorable", "Purgeable", "Disposable", "Returnable", "Prunable"}
 STREAMS = {"logs", "exec"}  # orders that open a stream: the gate is asked for them too
 
 # What a port can do to the world without a decision, and why nothing is mounted, started, stopped, removed, written
@@ -49,6 +49,14 @@ FREE = {
         "aside": "answers a name",
         "set_aside_by": "reads",
         "asides": "reads",
+    },
+    "backup_target": {
+        "put": "adds an object, or leaves the one that is there",
+        "get": "reads",
+        "has": "reads",
+        "list": "reads",
+        "look": "reads",
+        "close": "ends this client",
     },
     "prober": {
         "probe": "runs a command only with the permission that it hands to the runtime; otherwise it connects",
@@ -104,6 +112,14 @@ FREE = {
         "check": "reads",
         "close": "ends this client",
     },
+    "archive": {
+        "pack": "reads data; writes objects that are new, and the archiver's own memory",
+        "recall": "the archiver's own memory",
+        "unpack": "fills a directory that is empty; storage puts it in its place, with a proof",
+        "verify": "reads",
+        "compare": "reads",
+        "export": "writes a file that does not exist yet",
+    },
     "acceptance": {
         "newest": "reads",
         "links": "reads",
@@ -117,7 +133,9 @@ FREE = {
 # Ports with no verb that mounts, starts, stops, removes, overwrites or deletes something on a node.
 ELSEWHERE = {
     "agent_link": "calls another program",
+    "archive_keys": "computes",
     "audit_log": "appends",
+    "backup_objects": "the store of a hub: the agent does not have it",
     "calendar": "computes",
     "certificates": "issues for this node, from its own key",
     "clock": "reads and waits",
@@ -142,7 +160,7 @@ ELSEWHERE = {
     "signer": "signs",
     "stream_link": "connections",
 }
-NOT_OF_THE_AGENT = ("disk", "lab", "ledger_store", "sessions")
+NOT_OF_THE_AGENT = ("backup_objects", "disk", "lab", "ledger_store", "sessions")
 
 # Where the agent writes down that it made something: the gate believes these notes.
 NOTES_MADE = {
@@ -158,6 +176,13 @@ ADAPTERS = {
     "MemoryRuntime": "adapters/runtime/memory.py",
     "DirectoryStorage": "adapters/storage/directory.py",
     "MemoryStorage": "adapters/storage/memory.py",
+}
+TARGETS = {
+    "MemoryTarget": "adapters/backup_target/memory.py",
+    "LocalDir": "adapters/backup_target/local_dir.py",
+    "S3Target": "adapters/backup_target/s3.py",
+    "HubTarget": "adapters/backup_target/hub.py",
+    "ResticTarget": "adapters/backup_target/restic.py",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -216,6 +241,16 @@ def test_an_adapter_takes_the_proofs_of_its_port(name: str) -> None:
     assert {verb: proofs(found[verb]) for verb in port} == {verb: proofs(one) for verb, one in port.items()}
     taken = {verb: [one.arg for one in found[verb].args.args] for verb in port}
     assert taken == {verb: [one.arg for one in port[verb].args.args] for verb in port}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_deletes_nothing_without_the_proof_about_this_object(name: str) -> None:
+    """Besides its port it has `attach` at most, which adds a marker."""
+    port, found = verbs("ports/backup_target.py"), methods(TARGETS[name], name)
+    assert found.keys() - port.keys() <= {"attach"}
+    assert {verb: proofs(found[verb]) for verb in port} == {verb: proofs(one) for verb, one in port.items()}
+    first = found["delete"].body[0]
+    assert isinstance(first, ast.If) and ast.unparse(first.test) == "proof.key != key"
 
 
 def checks_first(function: Function) -> bool:

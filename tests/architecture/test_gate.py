@@ -8,13 +8,17 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
 # Each names one thing, and only the gate makes them (gate/copies.py): a checkpoint that may be deleted, one that may
-# replace data, data that a purge may set aside, what a purge set aside and may be deleted, or be put back.
-PROOFS = {"Discardable", "Restorable", "Purgeable", "Disposable", "Returnable"}
+# replace data, data that a purge may set aside, what a purge set aside and may be deleted, or be put back; an object of
+# a backup that may be deleted.
+PROOFS = {"Discardable", "Receivable", "Restorable", "Purgeable", "Disposable", "Returnable", "Prunable"}
 
 # Which proof each verb of storage takes. A proof about a checkpoint is none for data, and one to set data aside is none
 # to delete it.
 VERBS = {
     "discard": "Discardable",
+    "receive": "Receivable",
+    "received": "Receivable",
+    "drop_received": "Receivable",
     "stage": "Restorable",
     "exchange": "Restorable",
     "unstage": "Restorable",
@@ -68,6 +72,8 @@ RENAMING = {
 
 # Losing something without an order, and why nobody misses it.
 HARMLESS = {
+    ("adapters/archive/target.py", "file"): "a file that it made a moment ago, in a directory that was empty",
+    ("adapters/archive/target.py", "long_file"): "a file that it made a moment ago, in a directory that was empty",
     ("adapters/audit_log/file.py", "_mended"): "the half of a line that a crash left",
     ("adapters/audit_log/file.py", "_write"): "the half of a line that a full disk left",
     ("adapters/name_server/dnsmasq/daemon.py", "shorten_log"): "the log of our own DNS server",

@@ -26,6 +26,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "declared": frozenset({"cronsim", "msgspec", "tomli"}),
     "hub": frozenset({"msgspec"}),
     "agent": frozenset({"msgspec"}),
+    "mounts": frozenset({"msgspec"}),
     "cli": frozenset({"msgspec", "tomli"}),
     "lab": frozenset({"msgspec", "dns"}),
     "wiring": frozenset({"msgspec"}),
@@ -41,10 +42,12 @@ ALLOWED: Mapping[str, frozenset[str]] = {
             "dns",
             "josepy",
             "msgspec",
+            "obstore",
             "pyrage",
             "requests",
             "uvloop",
             "yarl",
+            "zstandard",
         }
     ),
 }

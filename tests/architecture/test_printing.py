@@ -13,6 +13,7 @@ RAW = {
     "cli/logs/logs.py": "log lines: made harmless there, unless the reader asks for --raw",
     "cli/nodes/ca_bundle.py": "PEM, made here from certificates whose digests are signed",
     "cli/shell/completion.py": "our own shell scripts",
+    "cli/secrets/secret_get.py": "the value of a secret; to a terminal without control characters",
     "cli/fleet/history_show.py": "the signed bytes, with --raw or --signature",
 }
 OWN_STREAMS = {

@@ -69,7 +69,13 @@ def test_the_scan_finds_the_remedies() -> None:
 
 @pytest.mark.parametrize("remedy", [one for one in remedies() if of_holdfast(one)], ids=lambda one: one.place)
 def test_every_command_of_holdfast_in_a_remedy_is_one_its_verb_accepts(remedy: Remedy) -> None:
+    """N07: also none that is not built yet."""
     assert {command: said for command in of_holdfast(remedy) if (said := usage_error(command))} == {}, remedy.text
+
+
+@pytest.mark.parametrize("command", ["holdfast doctor", "holdfast agent upgrade", "holdfast no-such"])
+def test_a_remedy_that_names_a_command_that_is_not_built_is_found_n07(command: str) -> None:
+    assert usage_error(command)
 
 
 def test_no_command_in_a_remedy_goes_on_with_words_of_a_sentence() -> None:

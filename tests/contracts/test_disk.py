@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,16 @@ def test_a_file_that_is_not_there_reads_as_none(disk: Disk, path: str) -> None:
     assert disk.read(path + "/below", 10) is None
     disk.replace(path, OLD)
     assert disk.read(path + "/below", 10) is None
+
+
+def test_a_removed_file_is_gone_and_a_missing_one_is_no_error_n36(disk: Disk, path: str) -> None:
+    disk.replace(path, OLD)
+    for _ in range(2):
+        disk.remove(path)
+        assert disk.read(path, 10_000) is None
+    with pytest.raises(Invalid) as call:
+        disk.remove(os.path.dirname(path))
+    refusal("not_a_file", Invalid, call)
 
 
 def test_a_file_of_exactly_the_allowed_length_is_read_and_a_longer_one_is_refused(disk: Disk, path: str) -> None:
@@ -103,6 +114,33 @@ def test_what_cannot_be_the_path_of_a_file_is_refused(disk: Disk, name: str) -> 
         disk.read(name, 10)
     with pytest.raises(Invalid):
         disk.replace(name, OLD)
+
+
+FILES = {"services/web.toml": b"web", "services/deep/er.toml": OLD, "fleet.toml": NEW}
+
+
+def test_a_tree_has_all_its_files_n36(disk: Disk, tmp_path: Path) -> None:
+    disk.make_directory(str(tmp_path / "empty"))
+    for name in ("new", "above/new", "empty"):
+        disk.make_tree(str(tmp_path / name), FILES)
+        assert {path: disk.read(str(tmp_path / name / path), 100_000) for path in FILES} == FILES
+
+
+def test_a_tree_takes_no_place_that_has_something_n36(disk: Disk, tmp_path: Path) -> None:
+    disk.make_tree(str(tmp_path / "one"), FILES)
+    for name in ("one", "one/fleet.toml"):
+        with pytest.raises(Failed):
+            disk.make_tree(str(tmp_path / name), {"fleet.toml": OLD, "more": OLD})
+    assert disk.read(str(tmp_path / "one/fleet.toml"), 100_000) == NEW
+    assert disk.read(str(tmp_path / "one/more"), 100_000) is None
+
+
+def test_a_tree_that_does_not_fit_leaves_nothing_in_memory_n36(tmp_path: Path) -> None:
+    disk = MemoryDisk(space_bytes=len(NEW))
+    before = dict(disk.modes)
+    with pytest.raises(Failed):
+        disk.make_tree(str(tmp_path / "new"), FILES)
+    assert (disk.files, disk.modes) == ({}, before)
 
 
 def test_a_full_memory_disk_keeps_the_old_content_and_works_again_once_there_is_space(path: str) -> None:
@@ -333,3 +371,105 @@ def test_a_file_system_mounted_read_only_is_named_as_such(small_disk: Path) -> N
     refusal("disk_failed", Failed, call)
     assert "mount" in call.value.remedy
     assert PosixDisk().read(str(path), 10_000) == OLD
+
+
+def here(path: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_tree_has_the_modes_that_were_asked_for_whatever_the_umask_n36(tmp_path: Path) -> None:
+    PosixDisk().make_tree(str(tmp_path / "new"), FILES, 0o755, 0o644)
+    assert stat.S_IMODE((tmp_path / "new/services").stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "new/fleet.toml").stat().st_mode) == 0o644
+
+
+def test_a_tree_in_an_empty_directory_keeps_that_directory_n36(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a mount point, or the working directory."""
+    monkeypatch.chdir(tmp_path)
+    before = os.stat(".").st_ino
+    PosixDisk().make_tree(".", FILES)
+    assert os.stat(".").st_ino == os.stat(tmp_path).st_ino == before and here(tmp_path) == FILES
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", ["new", "above/two/new", "empty"])
+def test_a_tree_that_a_full_file_system_does_not_take_leaves_nothing_n36(small_disk: Path, name: str) -> None:
+    (small_disk / "empty").mkdir()
+    with pytest.raises(Failed) as full:
+        PosixDisk().make_tree(str(small_disk / name), {**FILES, "z/large": os.urandom(4 * 1024 * 1024)})
+    assert full.value.code == "no_space" and "no space is left" in full.value.message
+    assert sorted(one.name for one in small_disk.rglob("*")) == ["empty"]
+    PosixDisk().make_tree(str(small_disk / name), FILES)
+    assert here(small_disk / name) == FILES
+
+
+TREE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from holdfast.adapters.disk.posix import PosixDisk
+PosixDisk().make_tree(sys.argv[2], {"services/web.toml": b"web", "fleet.toml": b"fleet"})
+"""
+
+
+def tree_under(call: str, fault: str, path: Path) -> int:
+    """The exit code of a process that makes a tree."""
+    words = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:{fault}"]
+    done = subprocess.run([*words, sys.executable, "-c", TREE, SOURCE, str(path)], capture_output=True, timeout=120)
+    return done.returncode
+
+
+TREE_CALLS = [*product(["write", "fsync", "rename,renameat,renameat2", "mkdir"], ["new", "empty"]), ("rmdir", "empty")]
+
+
+REMOVE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from holdfast.adapters.disk.posix import PosixDisk
+PosixDisk().remove(sys.argv[2])
+"""
+
+
+@pytest.mark.lab
+def test_a_removal_that_may_not_last_is_reported_n36(tmp_path: Path) -> None:
+    """The name is gone, and a power cut may bring it back."""
+    (tmp_path / "file").write_bytes(OLD)
+    words = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync:error=EIO", sys.executable, "-c", REMOVE]
+    done = subprocess.run([*words, SOURCE, str(tmp_path / "file")], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "cannot remove" in done.stderr
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(("call", "name"), TREE_CALLS)
+def test_a_tree_of_which_a_call_fails_leaves_nothing_n36(tmp_path: Path, call: str, name: str) -> None:
+    for number in range(1, 40):
+        place = tmp_path / str(number)
+        (place / "empty").mkdir(parents=True)
+        if tree_under(call, f"error=EIO:when={number}", place / name) == 0:
+            assert here(place / name).keys() == {"services/web.toml", "fleet.toml"} and number > 1
+            return
+        is_flushed_last = call == "fsync" and (place / name / "fleet.toml").exists()  # too late to undo
+        assert is_flushed_last or [one.name for one in place.rglob("*")] == ["empty"], number
+    raise AssertionError("it never ended by itself")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(("call", "name"), TREE_CALLS)
+def test_killed_at_any_call_a_tree_is_whole_or_has_no_file_that_is_half_n36(
+    tmp_path: Path, call: str, name: str
+) -> None:
+    """In a directory that is there already its parts come one by one, fleet.toml last."""
+    whole = {"services/web.toml": b"web", "fleet.toml": b"fleet"}
+    for number in range(1, 40):
+        place = tmp_path / str(number)
+        (place / "empty").mkdir(parents=True)
+        code, target = tree_under(call, f"signal=SIGKILL:when={number}", place / name), place / name
+        seen = {path: text for path, text in (here(target) if target.exists() else {}).items() if path[0] != "."}
+        if code == 0:
+            assert seen == whole and number > 1
+            return
+        allowed: list[dict[str, bytes]] = [{}, whole]
+        if name == "empty":
+            allowed.append({"services/web.toml": b"web"})
+        assert seen in allowed, (number, seen)
+    raise AssertionError("it never ended by itself")

@@ -1,6 +1,7 @@
 """An agent's line to its hub, in memory and over HTTPS: the same calls, the same answers; there also its bounds."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -220,6 +221,34 @@ def test_a_content_is_given_or_not(run: Callable[[Test], None]) -> None:
         assert await link.blob("0" * 64) is None
 
     run(test)
+
+
+def test_a_hub_that_takes_connections_is_there_and_hears_nothing_m74(run: Callable[[Test], None]) -> None:
+    async def test(link: FleetLink, desk: Desk) -> None:
+        assert await link.is_there() and desk.heard == []
+
+    run(test)
+
+
+def test_a_hub_that_takes_no_connection_is_not_there_m74(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused, or not answered at all: then within its time limit."""
+    monkeypatch.setattr(signed_requests, "THERE_S", 0.2)
+
+    async def live() -> None:
+        async with served(over_http(Desk())) as hub:
+            port = hub.port
+        assert not await dial(port).is_there()
+        with socket.create_server((HOST, 0), backlog=1) as full:
+            filling = [socket.socket() for _ in range(8)]
+            for one in filling:
+                one.setblocking(False)
+                one.connect_ex(full.getsockname())
+            assert not await dial(full.getsockname()[1]).is_there()
+            for one in filling:
+                one.close()
+        assert not await MemoryFleetLink(lambda: _ready(Desk()), lambda: False).is_there()
+
+    asyncio.run(asyncio.wait_for(live(), 60))
 
 
 def test_what_is_salvaged_arrives_as_it_was(run: Callable[[Test], None]) -> None:

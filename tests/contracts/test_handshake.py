@@ -28,7 +28,7 @@ from holdfast.adapters.tls.server import server_context
 from holdfast.model import canonical
 from holdfast.model.certificate import DAY_S, Constraints, Issued, armoured
 from holdfast.ports.certificates import Certificates
-from holdfast.ports.handshake import Handshake, Shown
+from holdfast.ports.handshake import Asked, Handshake, Shown
 from tests.fleets.chains import Authority, pem
 from tests.fleets.ports import free_port
 
@@ -89,6 +89,46 @@ def node(world: Tls | Memory, name: str = "w1") -> tuple[Certificates, bytes]:
 async def asked(world: Tls | Memory, issued: Issued, name: str, believed: bytes) -> Shown:
     async with world.shows(issued) as port:
         return await world.handshake.shown(HOST, port, name, believed, 5.0)
+
+
+# ---- one question after the handshake
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "is_idle"),
+    [
+        (b"HTTP/1.1 204 No Content", "", False),
+        (b"HTTP/1.1 424 Failed Dependency", "no container that answers", True),
+        (b"HTTP/1.1 503 Service Unavailable", "no route", False),  # Envoy itself, under overload
+        (b"HTTP/1.1 404 Not Found", "no route", False),
+        (b"HTTP/1.0 424 ?", "no route", False),
+        (b"424", "no route", False),
+        (b"x" * 100_000, "cannot reach", False),
+        (b"", "no route", False),
+    ],
+)
+def test_the_answer_to_an_edge_that_asks_is_read_n17(line: bytes, words: str, is_idle: bool) -> None:
+    """Only the exact answer counts: any other is a proxy that does not carry the name."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(Exception):
+            asked_for.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(line + b"\r\n\r\n" if line else b"")
+            await writer.drain()
+        writer.close()
+
+    async def scene() -> Shown:
+        server = await asyncio.start_server(answer, HOST, 0, ssl=server_context(issued.chain, issued.private))
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            return await TlsHandshake().shown(HOST, port, NAME, believed, 5.0, Asked("www.example.test", "/known"))
+
+    asked_for: list[bytes] = []
+    certificates, believed = node(Tls())
+    issued = certificates.issue((NAME,), time.time())
+    shown = asyncio.run(scene())
+    assert (words in shown.trouble, bool(shown.trouble), shown.is_idle) == (True, bool(words), is_idle)
+    assert asked_for[0].startswith(b"GET /known HTTP/1.1\r\nHost: www.example.test\r\n")
 
 
 # ---- both

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.clock.virtual import VirtualClock
-from holdfast.adapters.hub_link.http.exchange import Answer
+from holdfast.adapters.hub_link.http.exchange import Answer, Line
 from holdfast.adapters.hub_link.http.hub import HttpHub
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
@@ -313,6 +313,28 @@ def test_a_hub_that_gives_one_content_at_a_time_is_asked_once_for_more(many: tup
     targets = counted(many[1])
     assert len(set(services(many[1]))) == 300
     assert len(targets) == 302, "the revision, one question for more, and each content"
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_after_an_interrupt_no_answer_is_taken_for_that_of_the_next_request_n18(
+    many: tuple[Place, HttpHub], ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while a command waits: the same connection is used afterwards, and the answer is still on its way."""
+    hub = many[1]
+    head, seen = hub.status().head, hub.observations()
+    if ahead:
+        hub.expect_plan()
+    receive = Line.receive
+
+    def interrupted(*_: object, **__: object) -> Answer:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Line, "receive", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        hub.applied()
+    monkeypatch.setattr(Line, "receive", receive)
+    assert hub.observations() == seen  # the next of those that were asked for ahead
+    assert hub.status().head == head
 
 
 def test_a_lost_content_is_named_also_when_several_are_asked_for(many: tuple[Place, HttpHub]) -> None:

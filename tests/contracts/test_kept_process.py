@@ -15,6 +15,7 @@ from holdfast.adapters.process.kept import Kept
 from holdfast.adapters.process.process import Process, age_s, arguments, known, with_argument
 from holdfast.adapters.runtime.podman import service as podman_service
 from holdfast.adapters.runtime.podman.service import Service
+from tests.fleets.handles import none_left_open
 from tests.fleets.waiting import wait_until
 
 SLEEPS = ("sleep", "60")
@@ -140,10 +141,10 @@ def test_waiting_has_a_limit_and_a_stranger_with_its_pid_is_neither_waited_for_n
 
 
 def test_no_handle_stays_open(first: Kept) -> None:
-    process, before = begun(first), len(os.listdir("/proc/self/fd"))
-    asyncio.run(kept.ended(process, 0.05))
-    asyncio.run(kept.end(process, 30.0))
-    assert len(os.listdir("/proc/self/fd")) == before
+    process = begun(first)
+    with none_left_open():
+        asyncio.run(kept.ended(process, 0.05))
+        asyncio.run(kept.end(process, 30.0))
 
 
 def test_its_age_is_the_time_since_its_start(first: Kept) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from holdfast.lab import processes
+from tests.fleets.handles import none_left_open
 
 
 @contextmanager
@@ -34,6 +35,5 @@ def test_the_number_of_a_namespace_that_is_gone_is_not_given_to_another_program_
 
 
 def test_no_namespace_stays_open_after_the_processes_of_a_lab_were_listed(tmp_path: object) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    assert processes.members("HOLDFAST_LAB=none", None, str(tmp_path)) == []
-    assert len(os.listdir("/proc/self/fd")) == before
+    with none_left_open():
+        assert processes.members("HOLDFAST_LAB=none", None, str(tmp_path)) == []

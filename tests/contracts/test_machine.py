@@ -10,7 +10,7 @@ import pytest
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.identity_key import file as key_file
 from holdfast.adapters.machine.host_key import adopt
-from holdfast.adapters.machine.linux import LinuxMachine
+from holdfast.adapters.machine.linux import LinuxMachine, container_storage
 from holdfast.adapters.machine.lock import DirectoryLock
 from holdfast.adapters.machine.memory import MemoryMachine
 from holdfast.adapters.random_source.system import SystemRandom
@@ -29,6 +29,41 @@ def test_a_machine_knows_its_size(kind: str, tmp_path: Path) -> None:
     assert facts.cpu_millicores >= 1000 and 0 < facts.memory_free_bytes <= facts.memory_bytes
     assert 0 < facts.disk_free_bytes <= facts.disk_bytes
     assert machine.arch() == ("x86_64" if kind == "memory" else os.uname().machine)
+
+
+@pytest.mark.parametrize("kind", ["memory", "linux"])
+def test_a_machine_knows_the_room_on_its_disks(kind: str, tmp_path: Path) -> None:
+    """Issue 14: bytes and files, as df counts them, also of a directory that is not there yet."""
+    paths = {"data": str(tmp_path / "not" / "there"), "state": str(tmp_path)}
+    machine: Machine = MemoryMachine() if kind == "memory" else LinuxMachine(str(tmp_path), disks=paths)
+    rooms = machine.disks()
+    assert rooms and all(room.used_bytes > 0 and room.free_bytes > 0 and room.path for room in rooms)
+    if kind == "linux":
+        assert [(room.name, room.path) for room in rooms] == list(paths.items())
+        assert rooms[0].device == rooms[1].device == os.stat(tmp_path).st_dev
+        about = os.statvfs(tmp_path)
+        assert rooms[1].free_files == about.f_favail and rooms[1].used_files == about.f_files - about.f_ffree
+        shown = subprocess.run(["df", "-B1", "--output=used", tmp_path], check=True, capture_output=True, text=True)
+        assert abs(rooms[1].used_bytes - int(shown.stdout.split()[1])) < 1 << 30
+
+
+def test_a_disk_that_cannot_be_asked_is_left_out(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    machine = LinuxMachine(str(loop), disks={"data": str(loop), "state": str(tmp_path)})
+    assert [room.name for room in machine.disks()] == ["state"], "not the disk of its parent"
+    assert machine.facts().disk_bytes == 0
+
+
+def test_the_storage_of_podman_is_where_its_settings_say(tmp_path: Path) -> None:
+    default, broken, own = "/var/lib/containers/storage", tmp_path / "broken", tmp_path / "own"
+    broken.write_text('storage = "x"\n')
+    own.write_text('[storage]\ndriver = "overlay"\ngraphroot = "/mnt/images"\n')
+    absent = str(tmp_path / "absent")
+    assert container_storage((absent,)) == container_storage((str(broken),)) == default
+    assert container_storage((absent, str(broken), str(own))) == "/mnt/images"
+    own.write_text("[storage\n")
+    assert container_storage((str(own),)) == default
 
 
 def test_it_agrees_with_the_system(tmp_path: Path) -> None:

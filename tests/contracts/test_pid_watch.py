@@ -11,6 +11,7 @@ import pytest
 from holdfast.adapters.process.process import Process, known
 from holdfast.adapters.runtime.podman import pid_watch
 from holdfast.adapters.runtime.podman.pid_watch import PidWatch
+from tests.fleets.handles import none_left_open
 from tests.fleets.waiting import wait_until
 
 
@@ -66,12 +67,11 @@ def test_a_process_that_only_has_the_same_number_counts_as_gone(
 
 
 def test_no_handle_stays_open(sleeper: "subprocess.Popen[bytes]") -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    watch = PidWatch()
-    watch.follow({found(sleeper.pid), found(os.getpid())})
-    watch.follow(set())
-    watch.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    with none_left_open():
+        watch = PidWatch()
+        watch.follow({found(sleeper.pid), found(os.getpid())})
+        watch.follow(set())
+        watch.close()
 
 
 def test_a_process_that_the_kernel_cannot_watch_is_looked_up_and_its_handle_is_closed(
@@ -87,8 +87,9 @@ def test_a_process_that_the_kernel_cannot_watch_is_looked_up_and_its_handle_is_c
         def close(self) -> None: ...
 
     monkeypatch.setattr(select, "epoll", Full)
-    watch, before = PidWatch(), len(os.listdir("/proc/self/fd"))
-    watch.follow({found(sleeper.pid)})
-    assert len(os.listdir("/proc/self/fd")) == before and not watch.any_gone()
+    watch = PidWatch()
+    with none_left_open():
+        watch.follow({found(sleeper.pid)})
+    assert not watch.any_gone()
     sleeper.kill()
     wait_until(watch.any_gone, "its end is seen")

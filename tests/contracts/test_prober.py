@@ -2,15 +2,19 @@
 
 import asyncio
 import os
+import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.http_server.loop import new_loop
-from holdfast.adapters.prober import grpc_health
+from holdfast.adapters.prober import accept_queue, grpc_health
+from holdfast.adapters.prober.accept_queue import is_left, waits
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.prober.network import HEAD_MAX, NetworkProber
 from holdfast.errors import Failed
@@ -19,7 +23,7 @@ from holdfast.model.fleet import Health
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Prober, Verdict
 from holdfast.ports.runtime import Finished
-from tests.fleets.waiting import Stopwatch
+from tests.fleets.waiting import Stopwatch, wait_until
 
 HTTP = Health(type="http", path="/health", port=80, timeout="2s")
 SLOW = Health(type="http", path="/health", port=80, timeout="300ms")
@@ -219,6 +223,97 @@ def test_over_ipv6_too() -> None:
 
 
 # ---- tcp
+
+
+LISTENS = """
+import socket, sys, time
+family, address, defer, pause_s = sys.argv[1:]
+one = socket.socket(socket.AF_INET6 if family == "6" else socket.AF_INET)
+if defer == "1":
+    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5)
+one.bind((address, 0))
+one.listen(8)
+print(one.getsockname()[1], flush=True)
+time.sleep(float(pause_s))
+kept = [one.accept() for _ in range(100)]  # and answers none
+"""
+
+
+@asynccontextmanager
+async def a_process(
+    family: int, address: str, *, defer: bool = False, pause_s: float = 0.0
+) -> AsyncIterator[Container]:
+    words = (sys.executable, "-S", "-c", LISTENS, str(family), address, str(int(defer)), str(pause_s))
+    server = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    assert server.stdout is not None
+    try:
+        port = int(await server.stdout.readline())
+        reached = "127.0.0.1" if address == "::" else address
+        yield replace(container(port=port), address=reached, ports=(Published(port, reached, port),), pid=server.pid)
+    finally:
+        server.kill()
+        await server.wait()
+
+
+@pytest.mark.parametrize(("family", "address"), [(4, "127.0.0.1"), (6, "::1"), (6, "::")])
+def test_a_process_that_hangs_is_not_well_though_the_kernel_connects_t11(family: int, address: str) -> None:
+    async def scene() -> None:
+        check, prober = Health(type="tcp", timeout="500ms"), NetworkProber(no_exec)
+        async with a_process(family, address) as one:
+            assert (await prober.probe(one, check)).ok, "it accepts, and answers nothing: that is enough for tcp"
+            os.kill(one.pid, signal.SIGSTOP)
+            wait_until(lambda: Path(f"/proc/{one.pid}/stat").read_text().rpartition(") ")[2][0] == "T", "it hangs")
+            for _ in range(2):
+                found = await prober.probe(one, check)
+                assert not found.ok and "it does not accept connections" in found.why
+            os.kill(one.pid, signal.SIGCONT)
+            assert (await prober.probe(one, replace(check, timeout="20s"))).ok
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(("defer", "pause_s"), [(True, 0.0), (False, 0.7)])
+def test_a_server_that_is_slow_or_wants_data_first_is_not_called_hung_t11(defer: bool, pause_s: float) -> None:
+    """With TCP_DEFER_ACCEPT, as of Apache, the kernel keeps a connection back until data comes."""
+
+    async def scene() -> None:
+        async with a_process(4, "127.0.0.1", defer=defer, pause_s=pause_s) as one:
+            watch = Stopwatch()
+            assert (await NetworkProber(no_exec).probe(one, Health(type="tcp", timeout="20s"))).ok
+            assert watch.within(pause_s + 1.0)
+
+    asyncio.run(scene())
+
+
+def test_the_kernel_is_not_asked_about_a_program_that_ends_the_connection_t11(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table of connections has many rows, and each probe would read it."""
+
+    def read(*ignored: object) -> bool:
+        raise AssertionError("it was asked")
+
+    async def scene() -> None:
+        monkeypatch.setattr(accept_queue, "waits", read)
+        async with listening(answering(b"")) as one:
+            port = one.ports[0].outside
+            own = replace(one, address="127.0.0.1", pid=os.getpid())
+            assert (await NetworkProber(no_exec).probe(own, Health(type="tcp", port=port))).ok
+
+    asyncio.run(scene())
+
+
+def test_another_connection_that_waits_says_nothing_about_ours_t11() -> None:
+    """A server under load has a queue, and takes from it."""
+    text = (
+        b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+        b"   0: 00000000:1F90 00000000:0000 0A 00000000:00000002 00:00000000 00000000     0        0 77\n"
+        b"   1: 0700580A:1F90 0100580A:C001 01 00000000:00000000 00:00000000 00000000     0        0 0\n"
+        b"   2: 0700580A:1F90 0100580A:C002 01 00000000:00000000 00:00000000 00000000     0        0 78\n"
+        b"   3: 0700580A:1F90 0100580A:C003 03 00000000:00000000 00:00000000 00000000     0        0 0\n"
+    )
+    rows = [line.split() for line in text.splitlines()[1:]]
+    left = [port for port in (0xC001, 0xC002, 0xC003) for row in rows if is_left(row, 0x1F90, ("10.88.0.1", port))]
+    assert left == [0xC001] and not any(is_left(row, 0x1F90, ("10.88.0.2", 0xC001)) for row in rows)
+    assert not waits(1 << 30, 80, ("127.0.0.1", 1)), "nothing is known of a process that is gone"
 
 
 def test_a_connection_is_enough_for_tcp_and_none_is_not() -> None:

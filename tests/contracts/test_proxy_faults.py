@@ -17,10 +17,11 @@ import msgspec
 import pytest
 
 from holdfast.adapters.process.process import Process, known, with_argument, with_variable
-from holdfast.adapters.proxy.envoy import supervisor
+from holdfast.adapters.proxy.envoy import acknowledgement, supervisor
 from holdfast.adapters.proxy.envoy.admin import Admin
 from holdfast.adapters.proxy.envoy.files import LISTENERS, EnvoyFiles
 from holdfast.adapters.proxy.envoy.process import EnvoyProcess
+from holdfast.adapters.proxy.envoy.proxy import packaged_binary
 from holdfast.adapters.proxy.envoy.state import STATE, State
 from holdfast.errors import Failed, TryLater
 from holdfast.ports.proxy import Listening
@@ -448,6 +449,77 @@ def test_an_envoy_that_dies_while_its_directory_is_made_again_is_started(on: Sta
     play(scene)
 
 
+def restore(directory: Path) -> None:
+    """As from a backup: the same files, in other folders."""
+    copied = directory.with_name("copied")
+    shutil.copytree(directory, copied, symlinks=True)
+    shutil.rmtree(directory)
+    copied.rename(directory)
+
+
+@pytest.mark.parametrize("agent", ["the same agent", "another agent"])
+def test_x08_an_envoy_whose_directory_was_restored_is_restarted_from_its_files(on: Stage, agent: str) -> None:
+    """It watches the folders that were deleted. Its supervisor noted which ones those were."""
+
+    async def scene() -> None:
+        async with backend("one") as one, backend("two") as two:
+            await on.apply(on.route("web", one))
+            before = envoy(on)
+            restore(on.folder / "proxy")
+            if agent == "another agent":
+                on.proxy = on.another()
+            assert envoy(on) == before and await answers(on, "one")
+            assert list(await on.proxy.routes()) == []
+            await on.proxy.follow(on.listening)
+            await on.apply(on.route("web", two))
+            assert envoy(on) != before and envoys(on) == 1
+            assert list(await on.proxy.routes()) == [on.route("web", two)] and await answers(on, "two")
+            after = envoy(on)
+            await on.apply(on.route("web", one))
+            assert envoy(on) == after and await answers(on, "one")
+
+    play(scene)
+
+
+def test_x08_a_folder_that_was_made_again_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
+    """File systems give a new folder the inode of a deleted one."""
+    for name in supervisor.WATCHED:
+        (tmp_path / name).mkdir()
+    before = supervisor.identities(str(tmp_path))
+    assert supervisor.identities(str(tmp_path)) == before
+    (tmp_path / "secrets").rmdir()
+    assert supervisor.identities(str(tmp_path)) != before
+    (tmp_path / "secrets").mkdir()
+    assert supervisor.identities(str(tmp_path)) != before
+
+
+def test_x08_an_envoy_that_ignores_two_sets_is_restarted_with_the_one_before(
+    on: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reason is. Here: an older supervisor did not note which folders it watches."""
+
+    async def scene() -> None:
+        async with backend("one") as one, backend("two") as two:
+            await on.apply(on.route("web", one))
+            before = envoy(on)
+            os.unlink(supervisor.watched_file(on.proxy._admin.socket))
+            restore(on.folder / "proxy")
+            with monkeypatch.context() as patched:
+                patched.setattr(acknowledgement, "ACKNOWLEDGED_S", 0.3)
+                for _ in range(2):
+                    assert envoy(on) == before
+                    with pytest.raises(TryLater) as ignored:
+                        await on.apply(on.route("web", two))
+                    assert ignored.value.code == "proxy_down" and "did not load new routes" in ignored.value.message
+            await until(lambda: envoy(on) is not None)
+            assert envoy(on) != before
+            await until(lambda: answers(on, "one"))
+            await on.apply(on.route("web", two))
+            assert await answers(on, "two") and envoys(on) == 1
+
+    play(scene)
+
+
 def test_a_restart_begins_with_the_last_set_that_was_acknowledged(on: Stage) -> None:
     """An agent that died in the middle of a set, and an Envoy that died of it."""
 
@@ -569,3 +641,24 @@ def test_an_admin_answer_that_is_no_document_means_that_it_is_down(tmp_path: Pat
                 assert refused.value.code == "proxy_down"
 
     play(scene)
+
+
+STARVED = """#!/bin/sh
+# In a user namespace of its own, whose user may have no inotify instance.
+exec unshare --user --map-root-user sh -c 'echo 0 > /proc/sys/user/max_inotify_instances; exec "$0" "$@"' {envoy} "$@"
+"""
+
+
+def test_an_envoy_without_inotify_instances_says_so(tmp_path: Path) -> None:
+    """It aborts, and writes a list of addresses last. Labs and a machine with many proxies share 128 of them."""
+    binary = tmp_path / "starved"
+    binary.write_text(STARVED.format(envoy=packaged_binary()))
+    binary.chmod(0o755)
+    made = Stage(tmp_path / "stage", binary=str(binary))
+    try:
+        with pytest.raises(TryLater, match="has no inotify instances left") as found:
+            asyncio.run(made.proxy.follow(made.listening))
+        assert found.value.code == "proxy_down" and "UNKNOWN" not in found.value.message
+        assert "sysctl -w fs.inotify.max_user_instances=" in found.value.remedy
+    finally:
+        made.close()

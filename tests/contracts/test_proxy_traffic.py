@@ -144,6 +144,22 @@ def test_who_asks_from_outside_learns_of_no_service_by_the_path_that_edges_ask_f
     play(scene)
 
 
+def test_an_edge_that_asks_is_told_that_no_container_answers_n17(worker: Stage, edge: Stage) -> None:
+    """Requests of clients are passed on as before: they may be answered all the same."""
+
+    async def scene() -> None:
+        async with backend("web") as web, edge.client() as outside, worker.client() as inside:
+            path = known_path("web", "app", "main")
+            for answers, expected in ((False, 424), (True, 204)):
+                await ready(worker=worker, edge=edge, port=web, answers=answers)
+                assert (await inside.get(PUBLIC_WEB, path, sni=WEB))[0] == expected
+                assert (await outside.get(PUBLIC_WEB, public=True))[0] == 200
+            await worker.apply(replace(worker.route("web", web, aliases=(PUBLIC_WEB,)), backends=()))
+            assert (await inside.get(PUBLIC_WEB, path, sni=WEB))[0] == 424
+
+    play(scene)
+
+
 LENIENT = {
     "bare LF": b"X-A: b\nRemote-User: forged\r\n",
     "lone CR": b"X-A: b\rRemote-User: forged\r\n",

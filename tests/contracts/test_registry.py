@@ -27,7 +27,7 @@ from holdfast.adapters.registry.credentials import usual_auth_files
 from holdfast.adapters.registry.image_name import Image, Origin, origin_of, parse
 from holdfast.adapters.registry.memory import MemoryRegistry
 from holdfast.adapters.registry.oci import MANIFEST_BYTES_MAX, MANIFEST_TYPES, OciRegistry
-from holdfast.ports.registry import Registry
+from holdfast.ports.registry import ABSENT, Registry
 from tests.fleets.ports import free_port
 from tests.fleets.waiting import Stopwatch, wait_until
 
@@ -79,10 +79,14 @@ class DockerShelf:
             "http": {"addr": f"127.0.0.1:{self.port}"},
         }
         (room / "config.yml").write_text(json.dumps(config))  # JSON is YAML
-        with (room / "log").open("wb") as log:
+        self._room = room
+        self.start()
+
+    def start(self) -> None:
+        with (self._room / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                ["docker-registry", "serve", str(room / "config.yml")],
-                env={"PATH": os.environ["PATH"], "HOME": str(room), "OTEL_TRACES_EXPORTER": "none"},
+                ["docker-registry", "serve", str(self._room / "config.yml")],
+                env={"PATH": os.environ["PATH"], "HOME": str(self._room), "OTEL_TRACES_EXPORTER": "none"},
                 stdout=log,
                 stderr=log,
             )
@@ -184,10 +188,11 @@ def test_a_tag_that_was_pushed_again_gives_the_new_digest(shelf: Shelf) -> None:
     assert shelf.registry.resolve([reference]) == {reference: second}
 
 
-def test_an_unknown_tag_or_image_is_left_out_and_the_others_are_answered(shelf: Shelf) -> None:
+def test_an_unknown_tag_or_image_is_absent_and_the_others_are_answered_n31(shelf: Shelf) -> None:
     reference, digest = shelf.push("hello", "1", "one")
-    unknown = [shelf.reference("hello", "9"), shelf.reference("nobody/knows", "1")]
-    assert shelf.registry.resolve([unknown[0], reference, unknown[1]]) == {reference: digest}
+    tag, image = shelf.reference("hello", "9"), shelf.reference("nobody/knows", "1")
+    answers = {tag: ABSENT, reference: digest, image: ABSENT}
+    assert shelf.registry.resolve([tag, reference, image]) == answers
 
 
 def test_a_reference_asked_for_twice_is_answered_once(shelf: Shelf) -> None:
@@ -442,6 +447,23 @@ def test_a_registry_that_does_not_say_it_in_a_head_is_asked_for_the_body(
 ) -> None:
     server = fake(lambda asked: head if asked.method == "HEAD" else manifest_reply(said))
     assert asked_of(server) == GOOD
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 429, 500, 502, 503])
+def test_a_refusal_does_not_make_an_image_absent_n31(fake: MakeFake, status: int) -> None:
+    server = fake(lambda asked: Reply(status))
+    assert asked_of(server) is None
+    assert {one.method for one in server.asked} == {"HEAD"}, "a GET may cost quota"
+
+
+@pytest.mark.parametrize("head", [Reply(405), Reply(501), manifest_reply(said=None)])
+def test_a_get_alone_does_not_make_an_image_absent_n31(fake: MakeFake, head: Reply) -> None:
+    assert asked_of(fake(lambda asked: head if asked.method == "HEAD" else Reply(404))) is None
+
+
+@pytest.mark.parametrize(("get", "found"), [(manifest_reply(), GOOD), (Reply(404), ABSENT), (Reply(403), None)])
+def test_only_the_answer_to_a_get_makes_an_image_absent_n31(fake: MakeFake, get: Reply, found: str | None) -> None:
+    assert asked_of(fake(lambda asked: Reply(404) if asked.method == "HEAD" else get)) == found
 
 
 MALFORMED = ["", "sha256:", GOOD[:-1], GOOD + "0", GOOD.upper(), GOOD[7:], "md5:" + "0" * 32, "sha512:" + "0" * 128]

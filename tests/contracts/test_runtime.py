@@ -44,6 +44,7 @@ FAILS = ("sh", "-c", "exit 3")
 LOOPS = ("sh", "-c", "sleep 2; exit 7")
 GREEDY = ("sh", "-c", "sleep 0.5; x=a; while :; do x=$x$x; done")
 ENDS = ("sh", "-c", "echo done")
+SLOW = ("sh", "-c", "trap 'sleep 11; exit 0' TERM; echo ready; sleep 1000 & wait")
 DEAF = ("sh", "-c", "trap '' TERM; echo ready; sleep 1000 & wait; sleep 1000")
 LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(1000)"
 LABELS = {"holdfast.fleet": "f" * 16, "holdfast.service": "web"}
@@ -86,6 +87,7 @@ class MemoryScene:
             FAILS: Behaviour(exit_after_s=0.0, exit_code=3),
             LOOPS: Behaviour(exit_after_s=2.0, exit_code=7),
             ENDS: Behaviour(exit_after_s=0.0, says=("done",)),
+            SLOW: Behaviour(stop_s=11.0, says=("ready",)),
             DEAF: Behaviour(stop_s=1000.0, says=("ready",)),
             SLEEPS: Behaviour(executes=_executed, exec_s=0.1, says=("ready",)),
         }
@@ -241,7 +243,7 @@ def in_time(scene: Scene, began_s: float, watch: Stopwatch, limit_s: float) -> b
 async def started(runtime: Any, name: str, command: Sequence[str] = SLEEPS, **more: Any) -> str:
     id: str = await runtime.create(made(name, command, **more))
     await runtime.start(id)
-    if command in (SLEEPS, DEAF):
+    if command in (SLEEPS, SLOW, DEAF):
         await logged(runtime, id, 1)  # from then on its trap is set
     return id
 
@@ -258,7 +260,7 @@ def test_a_permission_is_good_for_its_act_and_its_thing_alone(scene: Scene) -> N
             ("create", "other", (made("other"),), "CREATE", ("START", "EXEC")),
             ("run", "other", (made("other", ENDS), 5.0), "EXEC", ("CREATE", "START")),
             ("start", id, (id,), "START", ("CREATE", "STOP", "RETIRE")),
-            ("stop", id, (id, 0.0), "STOP", ("START", "EXEC")),
+            ("stop", id, (id,), "STOP", ("START", "EXEC")),
             ("remove", id, (id,), "RETIRE", ("START", "STOP", "EXEC")),
             ("exec", id, (id, ("sh", "-c", "exit 3"), 5.0), "EXEC", ("START", "RETIRE")),
             ("remove_network", "net", ("net",), "CLEAN_UP", ("START", "STOP")),
@@ -358,6 +360,19 @@ def test_whoever_does_not_listen_is_killed_after_the_grace(scene: Scene) -> None
         id = await started(scene.runtime, "one", DEAF)
         await scene.runtime.stop(id, 1.0)
         assert (await seen(scene.runtime, id)).exit_code == 137
+
+    scene.do(story())
+
+
+def test_a_container_has_the_time_of_its_spec_to_end_n46(scene: Scene) -> None:
+    async def story() -> None:
+        hasty = await started(scene.runtime, "one", DEAF, stop_s=1)
+        watch, began_s = Stopwatch(), asyncio.get_running_loop().time()
+        await scene.runtime.stop(hasty)
+        assert (await seen(scene.runtime, hasty)).exit_code == 137 and in_time(scene, began_s, watch, 8.0)
+        patient = await started(scene.runtime, "two", SLOW, stop_s=60)
+        await scene.runtime.stop(patient)
+        assert (await seen(scene.runtime, patient)).exit_code == 0, "ten seconds would have been too short"
 
     scene.do(story())
 
@@ -1008,6 +1023,54 @@ def test_a_killed_service_is_started_again_and_nobody_notices(real: PodmanScene,
         assert known(last) is None and list(tmp_path.iterdir()) == []
 
     real.do(story())
+
+
+@pytest.mark.lab
+def test_a_service_that_hangs_is_told_soon_and_one_that_is_slow_is_waited_for_t9(
+    real: PodmanScene, tmp_path: Path
+) -> None:
+    """A stopped process still accepts connections: with a look every ten seconds, the truth is shown within 15."""
+
+    async def story() -> None:
+        id = await started(real.runtime, "one")
+        async with another(real.node, tmp_path) as podman:
+            assert (await seen(podman, id)).running
+            pid = service_pid(tmp_path)
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                watch = Stopwatch()
+                with pytest.raises(TryLater, match="timed out"):
+                    await podman.containers()
+                assert watch.within(4.9), watch
+                slow = asyncio.create_task(podman.containers())
+                await asyncio.sleep(1.5)
+                assert not slow.done()
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            assert id in {one.id for one in await slow}
+
+    real.do(story())
+
+
+class _NoEvents:
+    """In place of a Libpod whose service is gone."""
+
+    @asynccontextmanager
+    async def open(self, *ignored: object, **more: object) -> AsyncIterator[None]:
+        raise TryLater("connection refused", remedy="wait", code="runtime_away")
+        yield
+
+
+def test_when_the_stream_of_events_ends_whoever_waits_is_woken_once_t9(runner: asyncio.Runner) -> None:
+    """The end of the service is noticed at once, not by the next look."""
+
+    async def story() -> None:
+        happening = Happening(cast(Libpod, _NoEvents()), lambda line: None)
+        assert await happening.changed(30.0)
+        assert not await happening.changed(2.5), "it is tried again meanwhile"
+        await happening.close()
+
+    runner.run(story())
 
 
 @pytest.mark.lab

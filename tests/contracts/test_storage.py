@@ -27,17 +27,18 @@ from holdfast.adapters.storage.directory import COUNTED_FOR_S, DirectoryStorage
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.storage.tree import COUNT_MAX
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted, SignatureRequired
-from holdfast.gate.copies import may_discard, may_dispose, may_restore
+from holdfast.gate.copies import may_discard, may_dispose, may_fetch, may_restore
 from holdfast.gate.decide import Park
 from holdfast.model import canonical
 from holdfast.model.fleet import Thresholds
 from holdfast.model.order import FORMAT, NAMESPACE, Order, SignedOrder, VerifiedOrder
 from holdfast.model.trust import of
 from holdfast.ports.allowed import Allowed
-from holdfast.ports.storage import Checkpoint, Discardable, Disposable, Purgeable, Restorable, Returnable
+from holdfast.ports.storage import Checkpoint, Discardable, Disposable, Purgeable, Receivable, Restorable, Returnable
 from holdfast.trust.orders import verify
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S
 from tests.fleets.doors import OpenStorage
+from tests.fleets.handles import none_left_open
 from tests.fleets.lives import pulse_of
 
 FLEET = "f" * 64
@@ -82,7 +83,7 @@ def open_storage(root: Path) -> Any:
 
 class Disk:
     """`root` is where the storage says it is; `read` gives the content of a file in a checkpoint; `make` makes an empty
-    directory inside another one."""
+    directory inside another one; `arrive` writes files of a copy from elsewhere."""
 
     def __init__(
         self,
@@ -92,8 +93,10 @@ class Disk:
         root: str,
         read: Callable[[str, str, str], bytes],
         make: Callable[[str], object],
+        arrive: Callable[[str, str, dict[str, bytes]], object],
     ) -> None:
         self.storage, self.fill, self.names, self.root, self.read, self.make = storage, fill, names, root, read, make
+        self.arrive = arrive
 
 
 @pytest.fixture(params=["memory", "directory"])
@@ -107,6 +110,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
             "/memory",
             lambda service, id, file: memory.copies[service, id][1][file],
             lambda path: memory.contents[path.split("/")[0]].setdefault(path.split("/")[1] + "/", b""),
+            lambda service, id, files: memory.incoming[service, id].update(files),
         )
     root = tmp_path / "srv"
     root.mkdir()
@@ -121,7 +125,13 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
         return (root / ".checkpoints" / service / id / file).read_bytes()
 
     return Disk(
-        open_storage(root), fill, lambda: set(os.listdir(root)), str(root), read, lambda path: (root / path).mkdir()
+        open_storage(root),
+        fill,
+        lambda: set(os.listdir(root)),
+        str(root),
+        read,
+        lambda path: (root / path).mkdir(),
+        lambda service, id, files: fill(f".checkpoints/{service}/.incoming-{id}", files),
     )
 
 
@@ -263,6 +273,63 @@ def test_what_an_earlier_purge_set_aside_is_deleted_by_its_id_n11(disk: Disk) ->
 
 
 # ---- putting a checkpoint in the place of the data
+
+
+DIGEST = "1234567890abcdef" * 4
+
+
+def receivable(service: str = "web", digest: str = DIGEST) -> Receivable:
+    order = proof(target=f"data.{service}", action="fetch-backup", number=8, backup=digest)
+    made = may_fetch(digest, "w1", order)
+    assert isinstance(made, Receivable)
+    return made
+
+
+def test_a_copy_from_elsewhere_is_no_checkpoint_until_it_is_complete_and_then_replaces_data(disk: Disk) -> None:
+    disk.fill("web", {"book/a": b"now", "cache/x": b"1"})
+    storage, may = disk.storage, receivable()
+    storage.receive(may)
+    disk.arrive("web", may.id, {"book/half": b"1"})
+    assert storage.checkpoints() == [], "the sender was killed"
+    storage.receive(may)
+    disk.arrive("web", may.id, {"book/a": b"from elsewhere"})
+    made = storage.received(may, 7.0, ["cache"])
+    assert (made.service, made.id, made.made_s, made.off, made.files) == ("web", may.id, 7.0, ("cache",), 1)
+    assert storage.received(may, 9.0) == made and storage.checkpoints() == [made]
+    put_back = restorable(storage, may.id)
+    storage.exchange(put_back, storage.stage(put_back), 8.0)
+    assert text(disk, "book/a") == b"from elsewhere" and text(disk, "cache/x") == b"1", "what it does not hold stays"
+
+
+def test_a_copy_from_elsewhere_that_is_not_complete_can_be_dropped(disk: Disk) -> None:
+    disk.fill("web", {"a": b"1"})
+    may = receivable()
+    disk.storage.drop_received(may)
+    disk.storage.receive(may)
+    disk.arrive("web", may.id, {"a": b"1"})
+    disk.storage.drop_received(may)
+    assert disk.storage.checkpoints() == [] and disk.storage.checkpoint("web", "one", 1.0).files == 1
+    for service, id in (("..", "b"), ("web", "../b"), ("web", ".b")):
+        with pytest.raises(Invalid):
+            disk.storage.receive(Receivable(service, id))
+
+
+def test_a_copy_from_elsewhere_begins_empty_and_only_root_reads_it(root: Path) -> None:
+    storage, may = open_storage(root), receivable()
+    (Path(storage.receive(may)) / "old").write_bytes(b"1")
+    path = Path(storage.receive(may))
+    assert list(path.iterdir()) == [] and path.stat().st_mode & 0o777 == 0o700
+    assert path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_an_order_for_another_backup_or_another_act_brings_no_copy_here() -> None:
+    for wrong in (
+        proof(action="fetch-backup", backup="f" * 64),
+        proof(action="restore-checkpoint", checkpoint="one"),
+        proof(action="restore"),
+    ):
+        assert isinstance(may_fetch(DIGEST, "w1", wrong), Park)
+    assert isinstance(may_fetch(DIGEST, "w1", proof(action="restore", backup=DIGEST)), Receivable)
 
 
 def restorable(storage: Any, id: str = "one") -> Restorable:
@@ -822,8 +889,8 @@ def test_a_very_deep_and_a_very_wide_tree_is_copied_too(root: Path) -> None:
     for number in range(2000):
         (root / "web" / f"f{number}").write_bytes(b"x")
     storage = open_storage(root)
-    handles = len(os.listdir("/proc/self/fd"))
-    made = storage.checkpoint("web", "c1", 1.0)
+    with none_left_open():
+        made = storage.checkpoint("web", "c1", 1.0)
     assert made.size_bytes == 2000
     at = os.open(made.path, os.O_RDONLY)
     for _ in range(1500):
@@ -832,7 +899,6 @@ def test_a_very_deep_and_a_very_wide_tree_is_copied_too(root: Path) -> None:
         at = below
     assert os.listdir(at) == ["bottom"]
     os.close(at)
-    assert len(os.listdir("/proc/self/fd")) == handles
     storage.discard(discardable(made))
     storage.destroy("web", proof(now="yes"))
     assert not (root / ".checkpoints" / "web").exists() and storage.checkpoints() == []
@@ -1160,10 +1226,9 @@ def test_what_is_set_aside_restored_or_deleted_is_on_the_disk_and_no_handle_stay
         fsync(handle)
 
     def flushed_by(act: Callable[..., object], *given: object) -> list[str]:
-        before = os.listdir("/proc/self/fd")
         flushed.clear()
-        act(*given)
-        assert os.listdir("/proc/self/fd") == before
+        with none_left_open():
+            act(*given)
         return flushed
 
     monkeypatch.setattr(os, "fsync", noted)

@@ -54,6 +54,7 @@ from holdfast.ports.journal import Journal
 from holdfast.wiring import keepers
 from holdfast.wiring.agent_parts import Ports
 from holdfast.wiring.keepers import Built
+from tests.fleets import backing_up
 from tests.fleets.build import START_S
 from tests.fleets.desks import Rig, key_of
 from tests.fleets.lives import LifeRandom, life_of
@@ -108,6 +109,9 @@ class DirectLink:
 
     async def salvage(self, part: SalvagePart) -> SalvageAnswer:
         raise AssertionError("nothing was lost")
+
+    async def is_there(self) -> bool:
+        return self.down is None
 
     async def close(self) -> None:
         """Nothing was opened."""
@@ -164,6 +168,9 @@ class PaperHub:
 
     async def salvage(self, part: SalvagePart) -> SalvageAnswer:
         raise AssertionError("nothing was lost")
+
+    async def is_there(self) -> bool:
+        return True
 
     async def close(self) -> None:
         """Nothing was opened."""
@@ -257,8 +264,10 @@ class Machine:
         self.journal = MemoryJournal()
         self.acceptance = MemoryAcceptance()
         self.storage = MemoryStorage(node)
+        self.backups = backing_up.ports_of(self.storage, self.key.line)
         self.audit = MemoryAuditLog(self.clock)
         self.data_dir = ROOT
+        self.hardware = MemoryMachine()
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
         self.proxy = MemoryProxy(self.clock)
@@ -292,7 +301,7 @@ class Machine:
             acceptance=self.acceptance,
             storage=self.storage,
             audit=self.audit,
-            machine=MemoryMachine(),
+            machine=self.hardware,
             key=self.key,
             clock=self.clock,
             random=LifeRandom(f"agent {self.node} {self.starts}", self.life),
@@ -307,6 +316,7 @@ class Machine:
             name_server=self.name_server,
             resolver=self.resolver,
             notifier=self.notifiers,
+            backups=self.backups,
             data_dir=self.data_dir,
             say=lambda name, fields: self.said.append((name, fields)),
         )
@@ -366,6 +376,7 @@ class Lone:
         self.journal: Any = MemoryJournal()
         self.acceptance: Any = MemoryAcceptance()
         self.storage = MemoryStorage(node)
+        self.backups = backing_up.ports_of(self.storage, self.key.line)
         self.audit: Any = MemoryAuditLog(self.clock)
         self.issuer = MemoryCertificates()
         self.certificates: Any = NodeCertificates(self.issuer, self.clock)
@@ -409,6 +420,7 @@ class Lone:
             name_server=MemoryNameServer(),
             resolver=MemoryResolver(),
             notifier=self.notifiers,
+            backups=self.backups,
             data_dir=self.data_dir,
             say=lambda name, fields: self.said.append((name, fields)),
         )
@@ -418,7 +430,7 @@ class Lone:
     async def turned(self, times: int = 1) -> Agent:
         """An agent that had so many turns; what a turn complains about is for its findings to tell."""
         agent = self.start()
-        agent._follow()  # as `run` does first
+        agent.keepers.follow()  # as `run` does first
         for _ in range(times):
             await turn(agent)
         return agent
@@ -439,6 +451,6 @@ async def turn(agent: Agent) -> HoldfastError | None:
 
 
 def services_of(agent: Agent) -> Services:
-    found = next(keeper for keeper in agent.keepers if keeper.name == "services")
+    found = next(keeper for keeper in agent.keepers.every if keeper.name == "services")
     assert isinstance(found, Services)
     return found

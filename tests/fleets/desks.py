@@ -12,6 +12,7 @@ from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.ledger_store.memory import MemoryStore
+from holdfast.adapters.notifier.memory import MemoryNotifiers
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.hub.ledger.boot import boot
 from holdfast.hub.ledger.revisions import Revisions
@@ -21,6 +22,7 @@ from holdfast.model.alert import Alert
 from holdfast.model.audit import AuditEntry
 from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest
+from holdfast.model.disk_room import DiskRoom
 from holdfast.model.fleet import Fleet
 from holdfast.model.invite import (
     INVITE_NAMESPACE,
@@ -84,6 +86,7 @@ class Desk:
         self.join = fleet.joining.join
         self.check_in = fleet.check_ins.check_in
         self.submit = fleet.orders.submit
+        self.cancel = fleet.orders.cancel
         self.revoke = fleet.revocations.revoke
         self.news = fleet.views.news
         self.run = fleet.loop.run
@@ -114,8 +117,12 @@ class Rig:
         self.clock: LoopClock = before.clock if before else LoopClock(loop, START_S)
         self.store: LedgerStore = store or (before.store if before else MemoryStore())
         self.audit: MemoryAuditLog = before.audit if before else MemoryAuditLog(self.clock)
+        self.starts: int = before.starts + 1 if before else 0  # each process has its own random numbers
         self.told: Told = before.told if before else Told()
         self.told.loop = loop
+        self.notifiers: MemoryNotifiers = before.notifiers if before else MemoryNotifiers()  # of declared targets
+        self.rooms: list[DiskRoom] = before.rooms if before else []  # on the hub's own disk
+        self.logged: list[tuple[str, dict[str, object]]] = []  # events of this process
         booted = boot(self.store, MemoryHighWater(), strict=False)
         self.hub = Revisions(
             self.store, self.clock, SeededRandom("hub"), MemoryHighWater(), booted.loaded, booted.findings
@@ -126,11 +133,14 @@ class Rig:
             hub=self.hub,
             store=self.store,
             clock=self.clock,
-            random=SeededRandom("desk"),
+            random=SeededRandom(f"desk {self.starts}" if self.starts else "desk"),
             audit=self.audit,
             pace=pace,
+            make_notifier=self.notifiers,
             notifiers=(self.told,),
             knock=knock,
+            disks=lambda: tuple(self.rooms),
+            say=lambda event, fields: self.logged.append((event, fields)),
         )
         self.desk, self.watched = Desk(built), built.watched
         self.registry, self.standby = built.registry, built.standby

@@ -29,8 +29,8 @@ class OpenRuntime:
     async def start(self, id: str) -> None:
         await self.inner.start(id, Allowed("START", id))
 
-    async def stop(self, id: str, grace_s: float) -> None:
-        await self.inner.stop(id, grace_s, Allowed("STOP", id))
+    async def stop(self, id: str, grace_s: float | None = None) -> None:
+        await self.inner.stop(id, Allowed("STOP", id), grace_s)
 
     async def remove(self, id: str) -> None:
         await self.inner.remove(id, Allowed("RETIRE", id))

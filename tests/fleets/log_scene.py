@@ -48,6 +48,7 @@ from holdfast.ports.signer import Signer
 from holdfast.trust import certificates as rules
 from holdfast.wiring import keepers
 from holdfast.wiring.agent_parts import Ports
+from tests.fleets import backing_up
 from tests.fleets.agents import AnyImage, Wires
 from tests.fleets.build import ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.serving import Served, key_of, served
@@ -115,11 +116,12 @@ class AgentThread:
         self.runtime = MemoryRuntime(clock)
         self.runtime.images = AnyImage()
         acceptance = MemoryAcceptance()
+        storage = MemoryStorage(self.node)
         ports = Ports(
             link=HttpFleetLink(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, random),
             journal=MemoryJournal(),
             acceptance=acceptance,
-            storage=MemoryStorage(self.node),
+            storage=storage,
             audit=MemoryAuditLog(clock),
             machine=MemoryMachine(),
             key=key,
@@ -136,6 +138,7 @@ class AgentThread:
             name_server=MemoryNameServer(),
             resolver=MemoryResolver(),
             notifier=MemoryNotifiers(),
+            backups=backing_up.ports_of(storage, key.line),
             data_dir="/srv",
             say=lambda event, fields: None,
         )

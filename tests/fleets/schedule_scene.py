@@ -83,7 +83,7 @@ class Runs:
 
 def state(scene: Scene) -> ScheduleState:
     assert scene.agent is not None
-    keeper = next(one for one in scene.agent.keepers if one.name == "schedules")
+    keeper = next(one for one in scene.agent.keepers.every if one.name == "schedules")
     (found,) = keeper.section().schedules  # type: ignore[attr-defined]
     assert isinstance(found, ScheduleState)
     return found

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
+from holdfast.adapters.backup_target.memory_objects import MemoryObjects
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.memory import MemoryDisk
 from holdfast.adapters.hub_link.http.hub import HttpHub
@@ -27,6 +28,7 @@ from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.adapters.tls import client
 from holdfast.adapters.tls.hub import HubTls
 from holdfast.errors import Unauthenticated
+from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.http.limiter import Rate, Rates
 from holdfast.hub.http.tokens import Tokens
 from holdfast.hub.ledger.legacy import LegacySource
@@ -244,6 +246,7 @@ def parts_of(
     names: Sequence[str] = (HOST, "localhost"),
     key: bytes | None = None,
     nonces: Nonces | None = None,
+    backups: BackupStore | None = None,
 ) -> tuple[Parts, LedgerStore]:
     """What wiring chooses for a hub, over memory; `key` is the content of a hub's key file."""
     clock, random = SystemClock(), SystemRandom()
@@ -261,6 +264,7 @@ def parts_of(
         clock,
         rates=rates,
         declared=hub.trust if isinstance(hub, LegacySource) else None,
+        backups=backups or BackupStore(MemoryObjects(), lambda key, content, node: None),
     ), store
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.agent import Agent
 from holdfast.errors import Unreachable
+from holdfast.model.alert_codes import RECOVERY_OF
 from holdfast.model.fleet import Dns, Fleet
 from holdfast.model.order import NAMESPACE, SignedOrder
 from holdfast.model.revision import Head
@@ -244,13 +245,15 @@ class Simulation:
         return {fields["order"] for fields in said if fields["code"] == "expired" and name in self.skewed}
 
     def _alerts(self) -> list[str]:
-        """I-30: for each node alarms and recoveries take turns, and the last word is a recovery."""
-        broken = []
-        for name in self.names:
-            said = [a.level for a in self.rig.told.alerts if a.address == f"node.{name}"]
-            if said != ["alarm", "recovery"] * (len(said) // 2):
-                broken.append(f"the alerts about {name} do not take turns: {said}")
-        return broken
+        """I-30: of each kind and node alarms and recoveries take turns, and the last word is a recovery."""
+        told: dict[tuple[str, str], list[str]] = {}
+        for alert in self.rig.told.alerts:
+            told.setdefault((alert.address, RECOVERY_OF[alert.code] or alert.code), []).append(alert.level)
+        return [
+            f"the alerts {code} about {address} do not take turns: {said}"
+            for (address, code), said in told.items()
+            if address.startswith(("node.", "certificate.")) and said != ["alarm", "recovery"] * (len(said) // 2)
+        ]
 
 
 class Guarded(DirectLink):
@@ -264,6 +267,9 @@ class Guarded(DirectLink):
         self.join = self._weathered.join  # type: ignore[method-assign]
         self.links = self._weathered.links  # type: ignore[method-assign]
         self.blob = self._weathered.blob  # type: ignore[method-assign]
+
+    async def is_there(self) -> bool:
+        return self._simulation.hub_up and await self._weathered.is_there()
 
     async def check_in(self, message):  # type: ignore[no-untyped-def]
         simulation = self._simulation

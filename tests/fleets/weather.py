@@ -103,5 +103,8 @@ class WeatheredLink:
     async def blob(self, digest: str) -> bytes | None:
         return await self._network.carry(self._node, 0.0, lambda: self._inner.blob(digest))
 
+    async def is_there(self) -> bool:
+        return not self._network.is_cut(self._node) and await self._inner.is_there()
+
     async def close(self) -> None:
         await self._inner.close()

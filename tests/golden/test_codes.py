@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast import errors
-from holdfast.hub.alerts import alarms
 from holdfast.hub.watchers import fleet_findings, standby
 from holdfast.ledger import boot_findings
+from holdfast.model import alert_codes
 from holdfast.model.hub_status import StatusFinding
 from holdfast.status.edges import findings as edge_findings
 from holdfast.status.services import findings as service_findings
@@ -225,5 +225,5 @@ def test_codes_of_findings() -> None:
 
 
 def test_codes_of_alerts() -> None:
-    rows = {code: {"ends": ended or None} for code, ended in sorted(alarms.RECOVERY_OF.items())}
+    rows = {code: {"ends": ended or None} for code, ended in sorted(alert_codes.RECOVERY_OF.items())}
     stored.check("codes/alerts.json", stored.pretty(rows))

@@ -30,6 +30,7 @@ from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.adapters.sqlite.agent_file import AgentFile
 from holdfast.adapters.storage.directory import DirectoryStorage
+from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.agent.agent import Agent
 from holdfast.agent.membership import Membership
 from holdfast.agent.services.secrets.delivery import Secrets
@@ -38,6 +39,7 @@ from holdfast.model.invite import Enrolment, SignedInvite
 from holdfast.model.order import Delivered, SignedOrder
 from holdfast.wiring import keepers
 from holdfast.wiring.agent_parts import Ports
+from tests.fleets import backing_up
 from tests.fleets.agents import PaperHub, turn
 from tests.fleets.desks import key_of
 from tests.fleets.lives import LifeRandom, life_of
@@ -87,6 +89,7 @@ def ports_of(folder: Path, hub: PaperHub) -> Ports:
         name_server=MemoryNameServer(),
         resolver=MemoryResolver(),
         notifier=MemoryNotifiers(),
+        backups=backing_up.ports_of(MemoryStorage("w1"), key_of("w1").line),
         data_dir=str(folder / "srv"),
         say=_say,
     )
@@ -108,7 +111,7 @@ async def main(folder: Path) -> int:
     wanted = the_order(folder)
     ports = ports_of(folder, hub)
     agent = build(ports, hub)
-    agent._follow()  # as `run` does first
+    agent.keepers.follow()  # as `run` does first
     agent.orders.recover()
     await agent.lanes.quiet(DONE_S)
     await turn(agent)

@@ -1,11 +1,11 @@
 """Show the features that need rights of the machine under the shipped systemd units, in a whole booted Debian.
 
-    .venv/bin/python tests/lab/booted.py [--folder DIR] [--btrfs] [--keep]
+    .venv/bin/python tests/lab/booted.py [--btrfs] [--keep]
 
-Needs root, `apt-get install lxc debootstrap`, and some minutes; pytest does not collect it. A base system is made once
-in DIR (default /tmp/holdfast-booted) and copied. The copy is installed as docs/guides/nodes.md says, boots with its own
-systemd, and is hub, worker and edge of a fleet; the operator's commands run here. `--btrfs` puts /srv on btrfs, where
-checkpoints share blocks. `--keep` waits for Enter before the machine is removed.
+`make soak` runs it, with and without --btrfs. Needs root, the base that `make setup` builds, and some minutes. The
+machine boots with its own systemd, is installed as docs/guides/nodes.md says, and is hub, worker and edge of a fleet;
+the operator's commands run here. `--btrfs` puts /srv on btrfs, where checkpoints share blocks. `--keep` waits for Enter
+before the machine is removed.
 
 Each line says `ok` or `WRONG`. Exit 0, or 1 with a list of what is wrong. The machine is removed in both cases.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -34,19 +35,14 @@ from tests.fleets import machine as machines  # noqa: E402
 from tests.fleets.checklist import Checklist  # noqa: E402
 from tests.fleets.deploy_scene import LABEL  # noqa: E402
 from tests.fleets.fault_scene import Ear  # noqa: E402
-from tests.fleets.machine import NAME, OUTSIDE, Machine  # noqa: E402
-from tests.lab.product import PYTHON, Outcome  # noqa: E402
+from tests.fleets.machine import NAME, Machine  # noqa: E402
+from tests.fleets.machine_base import Unfit  # noqa: E402
+from tests.fleets.machine_fleet import MachineFleet  # noqa: E402
+from tests.lab.product import Outcome  # noqa: E402
 
-FOLDER = Path("/tmp/holdfast-booted")
-CALL_S = 400.0
 UNITS = ("holdfast-hub", "holdfast-agent", "holdfast-proxy")
 PAPER, SPOKEN = "the value of a file", "the value of a variable"
 USER = "1234:2345"
-HUB_DROP_IN = """[Service]
-ExecStart=
-ExecStart=/usr/bin/env holdfast hub run --state-dir ${{STATE_DIRECTORY}} --listen 0.0.0.0:9555 --name {address}
-"""
-
 TOOL = """FROM {image}
 ENV VERSION={version}
 ENTRYPOINT []
@@ -177,10 +173,10 @@ class Booted(Checklist):
     def __init__(self, machine: Machine, room: Path) -> None:
         super().__init__()
         self.machine, self.room = machine, room
-        self.fleet, self.home = room / "fleet", room / "home"
-        self.home.mkdir()
+        self.place = MachineFleet(machine, room)
+        self.fleet = self.place.fleet
         self.senders: list[str] = []
-        self.ear = Ear(f"{OUTSIDE}.1", self.look_at_sender)
+        self.ear = Ear(machine.visitor, self.look_at_sender)
 
     def close(self) -> None:
         self.ear.close()
@@ -197,23 +193,7 @@ class Booted(Checklist):
             self.check(False, f"the part `{name}` went through", f"{type(trouble).__name__}: {trouble}")
 
     def run(self, *words: str) -> Outcome:
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
-            "NO_COLOR": "1",
-            "HOLDFAST_FLEET": str(self.fleet),
-            "HOLDFAST_KEY": str(self.home / "key"),
-        }
-        done = subprocess.run(
-            [PYTHON, "-m", "holdfast", *words],
-            cwd=self.home,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=CALL_S,
-        )
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return self.place.run(*words)
 
     def exits_0(self, *words: str) -> Outcome:
         outcome = self.run(*words)
@@ -222,9 +202,9 @@ class Booted(Checklist):
 
     def declare(self, name: str, replaced: Mapping[str, str] | None = None) -> None:
         text = SERVICES[name]
-        for before, after in {**(replaced or {}), "REGISTRY": self.machine.blueprint.registry}.items():
+        for before, after in (replaced or {}).items():
             text = text.replace(before, after)
-        (self.fleet / "services" / f"{name}.toml").write_text(text)
+        self.place.write(name, text)
 
     # ---- what is there
 
@@ -257,17 +237,9 @@ class Booted(Checklist):
 
     def found(self) -> None:
         inside, site = self.machine, self.machine.site
-        inside.sh("systemctl enable --now podman.socket holdfast-proxy.path")
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.home / "key"], check=True)
-        self.run("init", str(self.fleet), "--key", str(self.home / "key"), "--yes").ok()
-        trust = self.run("validate", "--json").ok().json["trust"]
-        words = ("--trust", trust, "--state-dir", "/var/lib/holdfast/hub", "--name", site.address, "--json")
-        hub_key = inside.run("holdfast", "hub", "init", *words).ok().json["hub_key"]
-        inside.sh("chmod 711 /var/lib/holdfast && mkdir -p /etc/systemd/system/holdfast-hub.service.d")
-        drop_in = HUB_DROP_IN.format(address=site.address)
-        inside.run("sh", "-c", "cat > /etc/systemd/system/holdfast-hub.service.d/override.conf", given=drop_in).ok()
-        inside.sh("systemctl daemon-reload && systemctl enable --now holdfast-hub")
-        (self.fleet / "services" / "hello.toml").unlink()
+        self.place.install()
+        self.place.begin()
+        hub_key = self.place.start_hub()
         path = self.fleet / "fleet.toml"
         path.write_text(fleet_file.settled(path.read_text(), inside.blueprint, hub_key))
         self.run("apply", "--yes").ok()
@@ -671,24 +643,27 @@ def _without_links(found: dict[str, Any]) -> dict[str, Any]:
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests/lab/booted.py")
-    parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--btrfs", action="store_true")
     parser.add_argument("--keep", action="store_true")
     args = parser.parse_args(words)
-    if missing := machines.missing_packages():
-        print(f"missing: apt-get install --no-install-recommends {' '.join(missing)}", file=sys.stderr)
+    try:
+        return tried(args.btrfs, args.keep)
+    except Unfit as trouble:
+        print(trouble, file=sys.stderr)
         return 2
-    args.folder.mkdir(parents=True, exist_ok=True)
+
+
+def tried(on_btrfs: bool, keep: bool) -> int:
     with (
-        TemporaryDirectory(prefix="machine.", dir=args.folder) as room,
-        machines.booted(args.folder, Path(room), args.btrfs) as machine,
+        TemporaryDirectory(prefix="holdfast-booted-") as room,
+        machines.booted(on_btrfs=on_btrfs) as machine,
         closing(Booted(machine, Path(room))) as booted,
     ):
-        where = "btrfs" if args.btrfs else "the disk of this machine"
+        where = "btrfs" if on_btrfs else "the disk of this machine"
         booted.note(f"the machine has booted at {machine.site.address}; /srv is on {where}")
         booted.all()
-        if args.keep:
-            print(f"lxc-attach -n {NAME} -P {room}/lxc; then press Enter", flush=True)
+        if keep:
+            print(f"{shlex.join(machine.entering)} bash; then press Enter", flush=True)
             sys.stdin.readline()
     return booted.exit_code("Every check holds under the shipped units.")
 

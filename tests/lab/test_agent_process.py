@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tests.lab.product import KILLED, PYTHON, Outcome, strace
 pytestmark = pytest.mark.lab
 
 RSS_KB_MAX = 75_000
-NODES = ["w1", "e1", *(f"j{number}" for number in range(40 if SOAK else 12)), "k1", "k2", "t1", "r1", "r2"]
+NODES = ["w1", "e1", *(f"j{number}" for number in range(40 if SOAK else 12)), "k1", "k2", "t1", "r1", "r2", "r3"]
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,34 @@ def test_what_an_agent_that_has_not_joined_prints_makes_it_join(fleet: Fleet) ->
     node = "r2"
     (fleet.root / "token").write_text(fleet.token(node))
     runs("holdfast agent run --token-file FILE", (), runs_on, FILE=str(fleet.root / "token"))
+
+
+def podman_services(words: str) -> list[int]:
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError):
+            said = Path("/proc", name, "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if said[1:3] == ["system", "service"] and any(words in word for word in said):
+                found.append(int(name))
+    return found
+
+
+def test_relative_paths_work_and_one_podman_service_serves_and_ends_n06(fleet: Fleet) -> None:
+    """Podman takes the first part of a relative path for a host name: it would listen elsewhere, once for each try."""
+    fleet.join("r3", fleet.token("r3")).ok()
+    run_dir, wanted = fleet.root / "run-r3", fleet.root / "fleet" / "services" / "wanted.toml"
+    image = f"127.0.0.1:9/none@sha256:{'0' * 64}"  # only asked for: podman is started when there is a component
+    wanted.write_text(f'node = "r3"\n[[components]]\nname = "web"\nimage = "{image}"\n')
+    fleet.run("apply", "--yes", "--detach").ok()
+    with fleet.agent("r3", "--state-dir", "nodes/r3", "--data-dir", "srv", "--run-dir", run_dir.name) as process:
+        wait_until((run_dir / "podman.sock").is_socket, "podman listens below the directory that was meant")
+        wait_until(lambda: fleet.node("r3")["status"] == "healthy", "r3 is healthy")
+        assert len(podman_services(run_dir.name)) == 1
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert podman_services(run_dir.name) == []
+    wanted.unlink()
+    fleet.run("apply", "--yes", "--detach", "--allow-removals", "1").ok()
 
 
 def test_a_token_is_for_one_node_and_a_directory_for_one_too(fleet: Fleet) -> None:

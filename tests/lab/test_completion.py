@@ -59,7 +59,7 @@ def test_bash_completes_files_where_a_file_is_expected_and_a_command_after_two_d
 def test_bash_completes_the_fixed_values_of_an_option() -> None:
     assert completed("hub", "run", "--pace", "") == completed("hub", "run", "--pace", "=") == {"normal", "fast"}
     assert completed("order", "sign", "--action", "pu") == {"purge"}
-    assert not {"logs", "backup"} & completed("order", "sign", "--action", "")
+    assert not {"logs", "drill"} & completed("order", "sign", "--action", "")
 
 
 def fish(line: str, cwd: str = "/", home: str = "/nonexistent") -> set[str]:
@@ -177,7 +177,7 @@ def fleet(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_bash_completes_names_that_the_fleet_directory_declares(fleet: Path) -> None:
+def test_bash_completes_names_that_the_fleet_directory_declares_n44(fleet: Path) -> None:
     here = str(fleet)
     assert completed("deploy", "", cwd=here) == {"web", "webshop"}
     assert completed("ps", "web", "webs", cwd=here) == {"webshop"}, "any number of services"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.remedies import clauses
 from tests.fleets.deploy_scene import DeployScene, Running, web
 from tests.fleets.lab_pasting import pastes
 from tests.fleets.waiting import wait_until
@@ -102,15 +103,18 @@ def test_a_failed_update_leaves_the_old_one_untouched(scene: DeployScene, image:
     wait_until(lambda: any(each == about for _, each in scene.ear.heard[heard:]), "somebody is told")
     time.sleep(1.5)
     assert [code for code, each in scene.ear.heard[heard:] if each == about] == ["rollout_failed"]
-    printed = [line.removeprefix("remedy: ") for line in failed.err.splitlines() if line.startswith("remedy: ")]
-    *_, back = pastes(
-        "{}; `holdfast rollback` returns to the last working revision", printed, lambda line: typed(scene, line)
-    )
+    usual = "`holdfast rollback` returns to the last working revision"
+    (back,) = pastes(usual, clauses_of(failed), lambda line: typed(scene, line))
     back.ok()
     assert scene.one(name).identity == old.identity, "going back to what serves touches nothing"
     assert "serving" not in "".join(line for line in scene.status().splitlines() if about in line)
     scene.hello(name, "hello:1")
     assert scene.run("plan").ok().out.startswith("No changes")
+
+
+def clauses_of(failed: Outcome) -> list[str]:
+    printed = [line.removeprefix("remedy: ") for line in failed.err.splitlines() if line.startswith("remedy: ")]
+    return [clause for remedy in printed for clause in clauses(remedy)]
 
 
 def typed(scene: DeployScene, line: str) -> Outcome:
@@ -125,7 +129,8 @@ def test_a_first_deploy_that_fails_leaves_nothing_and_says_what_the_container_sa
     failed = scene.deploy("stillborn")
     assert failed.code == 1 and "is broken and exits" in failed.out + failed.err, failed
     assert scene.containers("stillborn") == []
-    scene.run("undeploy", "stillborn", "--yes").ok()
+    (back,) = pastes("`holdfast undeploy {}` removes it", clauses_of(failed), lambda line: typed(scene, line))
+    back.ok()
     scene.gone("stillborn")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -47,6 +48,12 @@ def findings(scene: TrafficScene, name: str) -> dict[str, str]:
     return {one["code"]: one["message"] for one in said if one["address"] == f"service.{name}"}
 
 
+def edge_said(scene: TrafficScene, name: str) -> str:
+    """What keeps the edge from it, by its own check."""
+    (found,) = scene.run("edge", "status", f"{name}.example.test", "--json").json["edges"]
+    return "" if found["backend_reachable"] else str(found["message"])
+
+
 def within(check: Callable[[], bool], what: str) -> None:
     watch = Stopwatch()
     wait_until(check, what)
@@ -65,7 +72,8 @@ def test_a_route_on_whose_port_nothing_listens_is_not_green_n15(scene: TrafficSc
 
 
 def test_a_crash_loop_is_not_green_n16(scene: TrafficScene) -> None:
-    scene.write("loop", service(scene, "echo no such table; sleep 0.4; exit 7"))
+    # A disk that stalls can keep the first process alive for seconds before it runs its first line.
+    scene.write("loop", service(scene, "echo no such table; sleep 0.4; exit 7", 'settle = "30s"'))
     first = scene.deploy("loop")
     assert first.code == 1 and "restarts" in first.err and "exit 7" in first.err and "no such table" in first.err
     assert scene.deploy("loop").code == 1, "the second time too"
@@ -94,9 +102,11 @@ def test_a_service_that_is_stopped_or_hangs_is_not_live_n17(scene: TrafficScene)
     scene.write("half-edited", "name = \n")
     scene.run("stop", "quiet", "--yes").ok()  # N30: no file is in its way
     scene.gone("half-edited")
-    assert row(scene, "quiet")["state"] == "held" and row(scene, "quiet")["urls"] == []
+    within(lambda: row(scene, "quiet")["state"] == "held", "it is called held")
+    assert row(scene, "quiet")["urls"] == []
     status = scene.run("edge", "status", "quiet.example.test", "--json")
     assert status.code == 1 and status.json["edges"][0]["status"] == "held"
+    wait_until(lambda: "no container that answers" in edge_said(scene, "quiet"), "the edge was told itself")
     held = scene.deploy("quiet")
     assert "https://quiet.example.test/" not in held.out + held.err
     scene.run("start", "quiet", "--yes").ok()
@@ -108,10 +118,39 @@ def test_a_service_that_is_stopped_or_hangs_is_not_live_n17(scene: TrafficScene)
         assert scene.run("edge", "list", "--json").ok().json["edges"]
         assert scene.run("edge", "status", "quiet.example.test", "--json").json["edges"][0]["status"] != "live"
         assert scene.deploy("quiet").code == 1
+        within(lambda: "no container that answers" in edge_said(scene, "quiet"), "the edge was told itself")
     finally:
         os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: row(scene, "quiet")["state"] == "running", "it recovers")
+    wait_until(lambda: row(scene, "quiet")["state"] == "running" and not edge_said(scene, "quiet"), "it recovers")
     scene.gone("quiet")
+
+
+def test_a_service_without_a_check_that_hangs_is_not_live_t11(scene: TrafficScene) -> None:
+    """The kernel still connects; that the process accepts nothing is seen."""
+    image = f"{scene.registry}/hello:1"
+    route = ["[[components.routes]]", 'name = "http"', "port = 8080", "public = true"]
+    lines = ['node = "w1"', "[[components]]", 'name = "web"', f'image = "{image}"', *route]
+    scene.write("frozen", "\n".join(lines) + "\n")
+    assert "https://frozen.example.test/" in scene.deploy("frozen").ok().err
+    pid = _host_pid(scene, row(scene, "frozen")["pid"])
+    time.sleep(12)  # it is asked less often by now: the longest time to the truth
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        watch = Stopwatch()
+        wait_until(lambda: row(scene, "frozen")["state"] == "unhealthy", "it is called unhealthy")
+        wait_until(lambda: edge_status(scene, "frozen") != "live", "the edge says so")
+        assert watch.within(TRUTH_S), watch
+        assert scene.run("status", "--check").code == 1 and "service_unhealthy" in findings(scene, "frozen")
+        wait_until(lambda: "no container that answers" in edge_said(scene, "frozen"), "the edge was told itself")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: row(scene, "frozen")["state"] == "running" and not edge_said(scene, "frozen"), "it recovers")
+    scene.gone("frozen")
+
+
+def edge_status(scene: TrafficScene, name: str) -> str:
+    (found,) = scene.run("edge", "status", f"{name}.example.test", "--json").json["edges"]
+    return str(found["status"])
 
 
 def _host_pid(scene: TrafficScene, pid: int) -> int:

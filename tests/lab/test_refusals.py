@@ -98,7 +98,7 @@ def test_a_deleted_service_file_removes_nothing_until_the_number_is_said(place: 
 def test_a_deleted_service_file_may_be_put_back_instead(place: Place, plain: Warm) -> None:
     text = (place.fleet / "services" / "one.toml").read_text()
     remove(place, "one")
-    assert "restore the missing files" in place.run(*APPLY).refused(3)["remedy"]
+    assert "if a file is missing by mistake, restore it" in place.run(*APPLY).refused(3)["remedy"]
     (place.fleet / "services" / "one.toml").write_text(text)
     converged(place, plain)
 

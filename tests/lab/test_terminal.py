@@ -58,13 +58,13 @@ def test_a_newcomer_is_led_from_init_to_no_changes(place: Place) -> None:
         [
             (r"no SSH key at .* Create one\?", "y"),
             (r"Create an offline recovery key \(grade root\)", ""),
-            (r"Passphrase for the recovery key", "secret"),
-            (r"Repeat the passphrase", "secret"),
+            (r"Passphrase for the recovery key", "hunter2-canary"),
+            (r"Repeat the passphrase", "hunter2-canary"),
         ],
         place.root,
     )
     assert code == 0 and "Operators: alice (grade destroy), recovery (grade root)" in shown
-    assert "Move it off this machine" in shown and "secret" not in shown
+    assert "Move it off this machine" in shown and "hunter2-canary" not in shown
     recovery = place.root / "fleet-recovery"
     assert recovery.stat().st_mode & 0o777 == 0o600 and b"OPENSSH PRIVATE KEY" in recovery.read_bytes()
 

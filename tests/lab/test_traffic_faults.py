@@ -10,12 +10,14 @@ import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fleets.traffic_scene import DOMAIN, EDGE, TRUTH_S, ZONE, TrafficScene, traffic_scene
+from tests.fleets.truth import none_calls_it_well
 from tests.fleets.waiting import wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -130,6 +132,7 @@ def test_a_worker_s_proxy_that_hangs_is_told_of(scene: TrafficScene) -> None:
     os.kill(frozen, signal.SIGSTOP)
     try:
         told(scene, lambda edge: not edge["backend_reachable"], "the backend does not answer")
+        none_calls_it_well(scene, "shop", places=(EDGE, WORKER))
         assert scene.fetch("shop", 3)[0] in ("502", "504", "silent")
     finally:
         os.kill(frozen, signal.SIGCONT)
@@ -196,6 +199,7 @@ def test_an_edge_that_is_cut_off_is_not_called_live(scene: TrafficScene) -> None
     scene.made.lab("cut", EDGE).ok()
     try:
         told(scene, lambda edge: edge["status"] != "live", "nobody knows of the edge")
+        none_calls_it_well(scene, "shop", places=(EDGE,))
     finally:
         scene.made.lab("heal").ok()
     told(scene, lambda edge: edge["status"] == "live", "it is heard again")
@@ -206,6 +210,7 @@ def test_a_cut_between_edge_and_worker_is_told_of_and_heals(scene: TrafficScene)
     scene.made.lab("cut", EDGE, WORKER).ok()
     try:
         told(scene, lambda edge: not edge["backend_reachable"], "the edge does not reach the worker")
+        none_calls_it_well(scene, "shop", places=(EDGE,))
         assert scene.fetch("shop", 3)[0] in ("502", "504", "silent")
     finally:
         scene.made.lab("heal").ok()
@@ -218,12 +223,35 @@ def test_a_worker_whose_power_was_cut_comes_back_behind_the_same_name(scene: Tra
     assert scene.pids(WORKER) == {}
     assert scene.fetch("shop", 3)[0] in ("502", "504", "silent")
     told(scene, lambda edge: not edge["backend_reachable"], "the backend is gone")
+    none_calls_it_well(scene, "shop", places=(WORKER,))
     scene.made.lab("start", WORKER).ok()
     wait_until(lambda: scene.answers("shop"), "it answers again")
     wait_until(lambda: {"node", "agent", "proxy", "dns"} <= scene.pids(WORKER).keys(), "its DNS is there, too")
 
 
 # ---- daemons
+
+
+def test_an_edge_whose_agent_is_dead_is_not_called_live(scene: TrafficScene) -> None:
+    """Traffic goes on, but no report proves it: what serves is not known, and the hub sends an alarm that names the
+    hostname's edge."""
+    scene.made.lab("kill", EDGE, "--agent").ok()
+    try:
+        none_calls_it_well(scene, "shop", places=(EDGE,))
+        assert scene.answers("shop")
+        wait_until(lambda: "node_silent" in scene.ear.about(EDGE), "the alarm")
+    finally:
+        scene.made.lab("start", EDGE).ok()
+
+
+def test_an_edge_whose_proxy_hangs_is_not_called_live(scene: TrafficScene) -> None:
+    frozen = scene.pids(EDGE)["proxy"]
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        none_calls_it_well(scene, "shop", places=(EDGE,))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(frozen, signal.SIGCONT)
 
 
 def test_traffic_does_not_notice_that_hub_and_agents_are_dead(scene: TrafficScene) -> None:

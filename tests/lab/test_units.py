@@ -12,7 +12,13 @@ import pytest
 pytestmark = pytest.mark.lab
 
 # An agent keeps data with its owners, reads whether other people's processes live, and its sender stops being root.
-EXPOSURE_MAX = {"holdfast-agent.service": 2.9, "holdfast-hub.service": 2.0, "holdfast-proxy.service": 2.0}
+EXPOSURE_MAX = {
+    "holdfast-agent.service": 2.9,
+    "holdfast-hub.service": 2.0,
+    "holdfast-proxy.service": 2.0,
+    "holdfast-mounts.service": 4.0,  # what it mounts must be seen in the machine's own namespace
+}
+WITHOUT_STATE = {"holdfast-mounts.service"}
 UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
 
 
@@ -30,7 +36,7 @@ def test_a_unit_is_hardened(unit: Path) -> None:
     )
     exposure = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
     assert exposure and float(exposure[1]) <= EXPOSURE_MAX[unit.name], done.stdout[-400:]
-    assert "StateDirectoryMode=0700" in unit.read_text()
+    assert unit.name in WITHOUT_STATE or "StateDirectoryMode=0700" in unit.read_text()
 
 
 AGENT = next(path for path in UNITS if path.name == "holdfast-agent.service").read_text()
@@ -67,7 +73,7 @@ def test_the_agents_rights_keep_owners_and_capabilities_of_programs_in_a_checkpo
 
 
 def test_the_dns_server_that_the_agent_starts_may_use_netlink() -> None:
-    """dnsmasq ends at once without it; tests/lab/booted.py shows that it serves under this unit."""
+    """N02: dnsmasq ends at once without it; tests/lab/test_booted.py shows that it serves under this unit."""
     assert "AF_NETLINK" in agents_setting("RestrictAddressFamilies")
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.agent.agent import Agent
-from holdfast.agent.keeper import acts_of
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.errors import Failed, NotPermitted
 from holdfast.model import canonical
@@ -45,6 +44,8 @@ RESUMED = {  # actions that a crash does not end
     "restore-checkpoint",
     "delete-checkpoint",
     "restore-retired",
+    "restore",
+    "fetch-backup",
 }
 FLEET = canonical.digest(CANDIDATES[0].blobs[msgspec.json.decode(CANDIDATES[0].header)["trust"]])
 
@@ -521,8 +522,8 @@ def test_every_action_that_is_built_says_what_a_crash_means_for_it() -> None:
     """`deploy` and `retire` are the agent's own operations, not orders."""
 
     async def scene(s: Scene) -> None:
-        agent = await s.ready()
-        acts = {**s.lone.built.reporter.acts, **s.lone.built.life.acts, **acts_of(agent.keepers)}
+        await s.ready()
+        acts = {**s.lone.built.reporter.acts, **s.lone.built.life.acts, **s.lone.built.keepers.acts()}
         assert set(acts) == {action for action, rule in ACTIONS.items() if rule.built} | {"deploy", "retire"}
         assert all(act.why for act in acts.values())
         assert {kind for kind, act in acts.items() if act.perform is None} == {"deploy", "retire"}

@@ -1,6 +1,7 @@
 """A hub and an agent over memory: what is applied runs, what fails leaves the old serving, what leaves goes away."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -515,3 +516,24 @@ def test_a_node_changes_as_many_services_at_a_time_as_the_fleet_says(parallel: i
         assert len(scene.verbs("pull")) == parallel
 
     play(replace(fleet, settings=replace(fleet.settings, parallel=parallel)), story)
+
+
+def test_while_the_proxy_loads_the_routes_of_a_service_the_next_one_has_its_place() -> None:
+    """Issue 14, speed: podman had nothing to do meanwhile, and each service made a set of its own."""
+    names = ("a", "b", "c", "d")
+    fleet = small_fleet({name: service() for name in names})
+
+    async def story(scene: Scene) -> None:
+        proxy = scene.machine.proxy
+        apply = proxy.apply
+
+        async def slow(*words: Any) -> None:
+            await asyncio.sleep(1.0)
+            await apply(*words)
+
+        proxy.apply = slow  # type: ignore[assignment, method-assign]
+        for name in names:
+            await scene.settled(name=name)
+        assert len(proxy.applied) == 2, "the first, and the others together"
+
+    play(replace(fleet, settings=replace(fleet.settings, parallel=1)), story)

@@ -238,6 +238,24 @@ def test_a_certificate_that_fails_registers_no_route_m_84(by_acme: bool) -> None
     play(story, ACME) if by_acme else play(story)
 
 
+@pytest.mark.parametrize("by_acme", [False, True])
+def test_the_own_issuer_signs_while_the_backend_is_waited_for_and_an_authority_outside_does_not(by_acme: bool) -> None:
+    """Issue 14, speed: it was issued after the backend had answered."""
+
+    async def story(scene: Scene) -> None:
+        hostname = scene.apply("blog")
+        await scene.run()
+        await asyncio.sleep(2)
+        state = one_of(scene.state())
+        assert (state.phase, state.step) == ("waiting", "backend") and "certificate" not in outcomes(state)
+        assert scene.shelf.names() == (() if by_acme else (hostname,)) and not scene.board.edge()
+        scene.serve("blog")
+        await scene.live()
+        assert scene.shelf.names() == (hostname,)
+
+    play(story, ACME) if by_acme else play(story)
+
+
 def test_a_challenge_is_answered_before_the_order_is_looked_at_and_taken_away_after() -> None:
     """The authority of this scene fetches the token from the running proxy; it would refuse otherwise."""
 
@@ -520,6 +538,22 @@ def test_an_undeployed_route_goes_after_its_backend_and_answers_nobody_else_i_19
     play(story)
 
 
+def test_a_leaving_route_stays_while_its_worker_has_one_without_a_container_i_19() -> None:
+    """N17 made the worker say so to an edge that asks; its container may still be about to end."""
+
+    async def story(scene: Scene) -> None:
+        await blog_is_live(scene)
+        scene.handshake.idle_hosts.add(BLOG)
+        del scene.edge[BLOG]
+        scene.follow()
+        await asyncio.sleep(3)
+        assert scene.phase() == "leaving" and scene.led() != ""
+        scene.stop("blog")
+        assert await scene.until(lambda: scene.state() is None) < 3
+
+    play(story)
+
+
 def test_a_name_that_only_is_not_public_any_more_goes_at_once() -> None:
     """A service that goes on does not stop to answer: nobody waits for that, least of all who is in a hurry."""
 
@@ -530,6 +564,30 @@ def test_a_name_that_only_is_not_public_any_more_goes_at_once() -> None:
         scene.follow()
         assert await scene.until(lambda: scene.state() is None) < 2
         assert scene.led() == "" and scene.edges.gone() == (BLOG,)
+
+    play(story)
+
+
+def test_a_name_that_goes_lets_the_one_go_first_that_comes_in_its_place_but_not_for_long() -> None:
+    """Issue 14, speed: beside many routes each change of the proxy takes long, and the new name waited for it."""
+
+    async def story(scene: Scene) -> None:
+        await blog_is_live(scene)
+        other = "other.example.test"
+        scene.handshake.unknown_hosts.add(other)  # its worker has not heard of it yet
+        scene.edge[other] = scene.edge.pop(BLOG)
+        before = len(scene.proxy.applied)
+        scene.follow()
+        await asyncio.sleep(1)
+        assert scene.phase(other) == "waiting" and len(scene.proxy.applied) == before
+        scene.handshake.unknown_hosts.clear()
+        assert await scene.live(other) < 1
+        assert scene.led() == "" and len(scene.proxy.applied) == before + 1, "both in one change"
+        scene.handshake.unknown_hosts.add("third.example.test")
+        scene.edge["third.example.test"] = scene.edge.pop(other)
+        scene.follow()
+        assert await scene.until(lambda: scene.led(other) == "") < 3
+        assert scene.phase("third.example.test") == "waiting"
 
     play(story)
 
@@ -612,6 +670,54 @@ def test_a_silent_backend_is_told_within_15_s_and_keeps_its_route(hangs: bool) -
         assert await scene.until(lambda: not one_of(scene.state()).backend_trouble) < 15
         await asyncio.sleep(1)
         assert scene.codes() == set()
+
+    play(story)
+
+
+def test_a_backend_without_a_container_that_answers_is_not_reached_n17() -> None:
+    """The proxy of its node says so to the edge. That node has the finding, with the reason: the edge has none."""
+
+    async def story(scene: Scene) -> None:
+        await blog_is_live(scene)
+        hostname = one_of(scene.state()).hostname
+        scene.handshake.idle_hosts.add(hostname)
+        assert await scene.until(lambda: bool(one_of(scene.state()).backend_trouble)) < 15
+        state = one_of(scene.state())
+        assert (state.phase, state.code, state.remedy) == ("live", "backend_down", "holdfast ps blog")
+        assert "no container that answers" in state.backend_trouble and scene.led() == ADDRESSES["w1"]
+        await asyncio.sleep(1)
+        assert scene.codes() == set()
+        scene.handshake.idle_hosts.clear()
+        assert await scene.until(lambda: not one_of(scene.state()).backend_trouble) < 4, "it is asked again soon"
+
+    play(story)
+
+
+def test_no_name_becomes_public_before_a_container_answers_n17() -> None:
+    async def story(scene: Scene) -> None:
+        hostname = scene.apply("blog")
+        scene.serve("blog")
+        scene.handshake.idle_hosts.add(hostname)
+        await scene.run()
+        await asyncio.sleep(5)
+        state = one_of(scene.state())
+        assert (state.phase, state.step, state.code, scene.led()) == ("waiting", "backend", "backend_down", "")
+        scene.handshake.idle_hosts.clear()
+        assert await scene.until(lambda: scene.phase() == "live") < 2
+
+    play(story)
+
+
+def test_a_backend_that_stays_silent_is_asked_less_and_less_often() -> None:
+    async def story(scene: Scene) -> None:
+        await blog_is_live(scene)
+        scene.handshake.troubles[ADDRESSES["w1"]] = "connection refused"
+        await scene.until(lambda: bool(one_of(scene.state()).backend_trouble))
+        await asyncio.sleep(30)
+        scene.handshake.asked.clear()
+        await asyncio.sleep(90)
+        asked = [one for one in scene.handshake.asked if one[0] == ADDRESSES["w1"]]
+        assert 9 <= len(asked) <= 11
 
     play(story)
 
@@ -896,6 +1002,26 @@ def test_two_hundred_hostnames_tell_a_fault_within_15_s() -> None:
         assert await scene.until(lambda: not any(one.backend_trouble for one in scene.edges.states()), 30) < 15
         await asyncio.sleep(1)
         assert scene.findings.all() == ()
+
+    play(story)
+
+
+def test_a_new_hostname_does_not_wait_for_the_looks_at_five_hundred_others() -> None:
+    """Issue 14, speed: its backend was asked again only after each of the others was looked at."""
+
+    async def story(scene: Scene) -> None:
+        for number in range(500):
+            scene.apply(f"s{number}", f"w{number % 3 + 1}")
+            scene.serve(f"s{number}", f"w{number % 3 + 1}")
+        await scene.run()
+        await scene.until(lambda: sum(one.phase == "live" for one in scene.edges.states()) == 500, 30)
+        await asyncio.sleep(60)
+        hostname = scene.apply("blog")
+        scene.follow()
+        await asyncio.sleep(0.1)
+        assert scene.phase(hostname) == "waiting"
+        scene.serve("blog")
+        assert await scene.live(hostname) < 0.3
 
     play(story)
 

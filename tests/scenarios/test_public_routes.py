@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.hub.alerts import alarms
 from holdfast.ledger import keys
+from holdfast.model import alert_codes
 from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.fleet import Service
 from holdfast.model.report import NodeFinding
 from holdfast.model.revision import Head
-from holdfast.status import alarm_codes
 from tests.fleets.build import START_S
 from tests.fleets.desks import Rig
 from tests.fleets.public import HOST, Beating, carries, entry_of, joins_as_edge, public_fleet, public_service, runs
@@ -259,13 +258,13 @@ def test_missing_edge_routes_are_findings_after_a_start_of_the_hub() -> None:
 
 
 def test_every_trouble_has_its_alarm_and_its_end() -> None:
-    assert {code: over for over, code in alarms.RECOVERY_OF.items() if over in alarm_codes.OVER.values()} == (
-        alarm_codes.OVER
+    assert {code: over for over, code in alert_codes.RECOVERY_OF.items() if over in alert_codes.OVER.values()} == (
+        alert_codes.OVER
     )
-    assert "public_dns_differs" not in alarms.RECOVERY_OF, "a warning only (M-80)"
+    assert "public_dns_differs" not in alert_codes.RECOVERY_OF, "a warning only (M-80)"
 
 
-@pytest.mark.parametrize("code", sorted(alarm_codes.OVER))
+@pytest.mark.parametrize("code", sorted(alert_codes.OVER))
 def test_a_trouble_with_traffic_is_one_alarm_and_one_recovery_however_often_the_hub_restarts(code: str) -> None:
     """M-88 and its like: told once, in the node's words with its remedy, and once more when it is over."""
 
@@ -288,10 +287,10 @@ def test_a_trouble_with_traffic_is_one_alarm_and_one_recovery_however_often_the_
         assert one.said == [code]
         await one.e1.reports(edge=(carries(one.rig),))
         await asyncio.sleep(60)
-        assert one.said == [code, alarm_codes.OVER[code]] and one.rig.told.alerts[1].level == "recovery"
+        assert one.said == [code, alert_codes.OVER[code]] and one.rig.told.alerts[1].level == "recovery"
         await one.restart()
         await asyncio.sleep(60)
-        assert one.said == [code, alarm_codes.OVER[code]]
+        assert one.said == [code, alert_codes.OVER[code]]
         assert one.rig.store.scan("told-finding/") == []
 
     scene(story)

@@ -33,7 +33,7 @@ def other(version: int = 1) -> dict[str, Service]:
 
 def counted_ticks(one: Scene) -> list[float]:
     assert one.agent is not None
-    keeper: Any = next(each for each in one.agent.keepers if each.name == "schedules")
+    keeper: Any = next(each for each in one.agent.keepers.every if each.name == "schedules")
     tick, ticks = keeper._tick, list[float]()
 
     def counted() -> float | None:

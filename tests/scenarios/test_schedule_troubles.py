@@ -321,7 +321,7 @@ def started(made: MovingScene, node: str) -> dict[int, float]:
 
 
 def schedules_of(made: MovingScene, node: str) -> tuple[ScheduleState, ...]:
-    keeper = next(one for one in made.agents[node].keepers if one.name == "schedules")
+    keeper = next(one for one in made.agents[node].keepers.every if one.name == "schedules")
     states: tuple[ScheduleState, ...] = keeper.section().schedules  # type: ignore[attr-defined]
     return states
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from holdfast.agent.acceptance.accept import Accepting
-from holdfast.agent.keeper import Keeper
+from holdfast.agent.keeper_group import KeeperGroup
 from holdfast.agent.keeping import Keeping
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.link.check_in import CheckIns
@@ -26,7 +26,7 @@ class Agent:
     def __init__(
         self,
         *,
-        keepers: tuple[Keeper, ...],
+        keepers: KeeperGroup,
         accepting: Accepting,
         orders: Orders,
         lanes: Lanes,
@@ -45,21 +45,19 @@ class Agent:
         self.me = joining.member
         self.time = check_ins.time
         self.state: Literal["idle", "processing"] = "idle"
-        self._is_behind = False  # a keeper could not follow the revision in force
 
     # ---- the loop
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._follow()
+        self.keepers.follow()
         self.orders.recover()
-        kept = [asyncio.ensure_future(self._keeping.keep(keeper.run)) for keeper in self.keepers]
+        kept = asyncio.ensure_future(self.keepers.run())
         try:
             await self._run()
         finally:
-            for task in kept:
-                task.cancel()
-            await asyncio.wait(kept)
+            kept.cancel()
+            await asyncio.wait([kept])
             self.check_ins.close()
 
     async def _run(self) -> None:
@@ -77,8 +75,8 @@ class Agent:
                 self.check_ins.recovered()
 
     async def turn(self) -> None:
-        if self._is_behind:
-            self._follow()
+        if self.keepers.is_behind:
+            self.keepers.follow()
         if not self.check_ins.joined:
             await self.join()
         if self.orders.inbox or self.lanes.is_working:
@@ -141,28 +139,11 @@ class Agent:
         follows = True
         if answer is not None and answer.head != self.accepting.seen:
             follows = await self.accepting.follow(answer)
-            self._follow()
+            self.keepers.follow()
             self.knock()  # the receipt goes up now, not when everything that the revision brought is running
         for delivered in orders:
             self.orders.take(delivered)
-        for keeper in self.keepers:
-            await keeper.settled()
+        await self.keepers.settled()
         await self.lanes.quiet(PROCESSING_S_MAX)
         if not follows:  # asking again at once would bring the same
             raise TryLater("the hub's revision is refused", remedy="holdfast status", code="revision_refused")
-
-    def _follow(self) -> None:
-        """Each keeper on its own: trouble of one with its part of the revision keeps no other from following it, nor
-        the agent from checking in. Then all follow again at the next turn, as a keeper may use what another made."""
-        troubles = []
-        for keeper in self.keepers:
-            try:
-                if (revision := self.accepting.revision()) is not None:
-                    keeper.follow(revision)
-            except HoldfastError as trouble:
-                troubles.append(trouble)
-        self._is_behind = bool(troubles)
-        if troubles:
-            self.findings.add_trouble("certificates", troubles[0])
-        else:
-            self.findings.clear("certificates")

@@ -33,5 +33,12 @@ class Backoff:
             return ASKED_S_MAX / (1 + self._spread())
         return min(max(retry_after_s, FIRST_S) * (1 + self._spread()), ASKED_S_MAX)
 
+    def near(self, seconds: float) -> float:
+        return seconds * (1 + self._spread())
+
+    def part(self, seconds: float) -> float:
+        """Anything between nothing and all of it."""
+        return seconds * self._spread() / _SPREAD
+
     def _spread(self) -> float:
         return _SPREAD * int.from_bytes(self._random.token(4), "big") / 2**32

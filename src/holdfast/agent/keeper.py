@@ -67,32 +67,12 @@ class Section(Protocol):
 
 
 class Keeper(Protocol):
-    """A part of the node that is kept as signed. It works without a hub (I-01)."""
+    """A part of the node that is kept as signed. It works without a hub (I-01). What else it can do is said by the
+    Protocols below: wiring/keepers.py names it in the tuples of those that it has."""
 
     @property
     def name(self) -> str:
         """A word that no other keeper has. New facts of this keeper in the journal begin with it."""
-        ...
-
-    @property
-    def acts(self) -> Mapping[str, Act]:
-        """The operations that this keeper performs, by the action of an order."""
-        ...
-
-    def follow(self, revision: Revision) -> None:
-        """A revision was accepted, or the agent started with one."""
-        ...
-
-    def hinted(self, hints: Hints) -> None:
-        """With every answer of a hub that knows this node. A hint is not signed: it may only hurry or delay."""
-        ...
-
-    def section(self) -> Section:
-        """Its fields of the report. The same object as before means that nothing changed: this must be cheap."""
-        ...
-
-    async def settled(self) -> None:
-        """Returns when no work is due or under way; at once while `run` does not run."""
         ...
 
     async def run(self) -> None:
@@ -100,5 +80,46 @@ class Keeper(Protocol):
         ...
 
 
-def acts_of(keepers: tuple[Keeper, ...]) -> dict[str, Act]:
-    return {kind: act for keeper in keepers for kind, act in keeper.acts.items()}
+class Follower(Protocol):
+    def follow(self, revision: Revision) -> None:
+        """A revision was accepted, or the agent started with one."""
+        ...
+
+
+class HintTaker(Protocol):
+    def hinted(self, hints: Hints) -> None:
+        """With every answer of a hub that knows this node. A hint is not signed: it may only hurry or delay."""
+        ...
+
+
+class ReportPart(Protocol):
+    def section(self) -> Section:
+        """Its fields of the report. The same object as before means that nothing changed: this must be cheap."""
+        ...
+
+
+class Settler(Protocol):
+    async def settled(self) -> None:
+        """Returns when no work is due or under way; at once while `run` does not run."""
+        ...
+
+
+class Actor(Protocol):
+    @property
+    def acts(self) -> Mapping[str, Act]:
+        """The operations that this keeper performs, by the action of an order."""
+        ...
+
+
+class Keepers(Struct, frozen=True):
+    """Each in the order in which they are called: of `reports`, the order of the fields in a report."""
+
+    every: tuple[Keeper, ...]
+    followers: tuple[Follower, ...]
+    hint_takers: tuple[HintTaker, ...]
+    reports: tuple[ReportPart, ...]
+    settlers: tuple[Settler, ...]
+    actors: tuple[Actor, ...]
+
+    def acts(self) -> dict[str, Act]:
+        return {kind: act for actor in self.actors for kind, act in actor.acts.items()}

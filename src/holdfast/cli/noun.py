@@ -26,6 +26,7 @@ FOLDERS: Mapping[str, str] = {
     "schedules": "schedule",
     "volumes": "volume",
     "checkpoints": "checkpoint",
+    "backups": "backup restore",
     "orders": "order resync",
     "nodes": "node",
     "edges": "edge ca",
@@ -39,13 +40,15 @@ FOLDERS: Mapping[str, str] = {
 # Named by the contract, built by later steps: refused with the code not_built.
 LATER = frozenset(
     """
-    exec run backup restore drill migrate need
+    exec run drill migrate need
     grant query graph build image ui doctor
     """.split()  # noqa: SIM905 (a list of words reads best as words)
 )
 
 # The same for second words of nouns that are built in part.
-LATER_PAIRS = frozenset(("agent trust", "agent upgrade", "hub backup", "hub restore", "import compose"))
+LATER_PAIRS = frozenset(
+    ("backup export", "agent trust", "agent upgrade", "hub backup", "hub restore", "import compose")
+)
 
 # Other spellings of a verb.
 ALIASES = {"force_cleanup": "force-cleanup"}

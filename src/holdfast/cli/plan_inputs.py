@@ -20,6 +20,10 @@ def inputs(
     """Also what the nodes signed; None for a ledger directory, and before the first revision."""
     wanted = images.asked_for(fleet)
     answers = box.files.registry().resolve(wanted) if wanted and not getattr(args, "offline", False) else {}
+    if unknown := images.unknown(fleet, answers, applied, only):
+        from holdfast.declared import unknown_images
+
+        raise unknown_images.refusal(unknown, box.files.fleet(args.fleet))
     seen = hub.observations() if hub is not None else {}
     nodes = known_nodes.look(hub, applied, box)
     found = _with_nodes(Inputs(seen, answers, only=only), nodes)

@@ -1,9 +1,5 @@
 """Sizes and numbers as text for people."""
 
-from holdfast.model.size import size
+from holdfast.model.size import counted, size
 
 __all__ = ("counted", "size")
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"

@@ -145,6 +145,10 @@ class Files(Protocol):
 
     def fleet(self, path: str) -> FleetDirectory: ...
 
+    def held(self, files: Mapping[str, bytes]) -> FleetDirectory:
+        """A fleet directory of these files, by path, which is on no disk."""
+        ...
+
     def registry(self) -> Registry: ...
 
     def certificate(self, der: bytes) -> CertificateFacts:

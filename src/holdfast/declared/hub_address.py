@@ -22,6 +22,13 @@ def hub_of(directory: FleetDirectory) -> str:
         settings = toml_file.parse(content).get("fleet")
         hub = settings.get("hub") if isinstance(settings, dict) else None
     except toml_file.NotToml:
-        line = re.search(rb"^\s*hub\s*=\s*[\"']([^\"'\n]*)[\"']", content, re.MULTILINE)
-        hub = line[1].decode("utf-8", "replace") if line is not None else None
+        hub = next(iter(lines(content, "hub")), None)
     return hub if isinstance(hub, str) else ""
+
+
+def lines(content: bytes, key: str) -> list[str]:
+    """Of a file that is not TOML: the texts that whole lines give this key."""
+    found = re.findall(
+        rb"^\s*(?:fleet\s*\.\s*)?%b\s*=\s*([\"'])([^\"'\n]*)\1\s*(?:#.*)?$" % key.encode(), content, re.M
+    )
+    return [text.decode("utf-8", "replace") for _, text in found]

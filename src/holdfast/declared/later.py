@@ -23,8 +23,8 @@ _REMOVE = "remove the key until a release announces it"
 _REMOVE_TABLE = "remove the table until a release announces it"
 _REMOVE_ROLE = "remove the role until a release announces it"
 
-BACKUP: Row = ("Volume", "protect", "backup")
 OWN: Row = ("Volume", "protect", "own:NAME")
+METHOD: Row = ("Snapshot", "method", "grpc, cli or exec: COMMAND")
 
 TABLE: Mapping[Row, Later] = {
     # Outside the schema.
@@ -48,8 +48,7 @@ TABLE: Mapping[Row, Later] = {
         "not built yet: policies are not evaluated, so a rule neither allows nor forbids anything",
         "remove the table and its file in policies/ until a release announces it",
     ),
-    ("FleetFile", "backups", ""): Later("not built yet: no backups are taken, kept or restored", _REMOVE),
-    ("Timeouts", "snapshot", ""): Later("not built yet: no snapshots are taken", _REMOVE),
+    ("Backups", "drill_interval", ""): Later("not built yet: no restore drills run", _REMOVE),
     ("Node", "peer_calls", ""): Later("not built yet: agents do not call each other", _REMOVE),
     ("Node", "roles", "provider"): Later("not built yet: a provider serves no other node", _REMOVE_ROLE),
     ("Node", "roles", "builder"): Later("not built yet: a builder builds no images", _REMOVE_ROLE),
@@ -63,19 +62,20 @@ TABLE: Mapping[Row, Later] = {
         refused=False,
     ),
     # Inside the schema: services/<name>.toml.
-    ("Service", "custody", ""): Later("not built yet: there are no backups that this key could open", _REMOVE),
-    ("Service", "snapshot", ""): Later("not built yet: no snapshots are taken", _REMOVE_TABLE),
+    ("Service", "custody", ""): Later(
+        "not built yet: the keys of backups are sealed to operators and the node of the service, and not to the hub",
+        _REMOVE,
+    ),
+    METHOD: Later(
+        "not built yet: files are copied as they are, SQLite databases by SQLite itself, and no command runs before",
+        'write method = "full", or remove the key',
+    ),
     ("Volume", "class", ""): Later(
         "not built yet: every volume is stored in the data directory of its node, whatever its class", _REMOVE
     ),
     OWN: Later(
         "not built yet: the volume would be stored on the local disk of its node, and on no storage target",
         'write protect = "backup", or protect = "none" if the data may be lost',
-    ),
-    BACKUP: Later(
-        "nothing is archived yet: Holdfast takes no backups, so each of these volumes has one copy, on its node",
-        "copy the data elsewhere by other means until a release announces backups",
-        refused=False,
     ),
 }
 

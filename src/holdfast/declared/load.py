@@ -73,6 +73,7 @@ def _check_services(
         if declared and declared.file.fleet is not UNKNOWN_SETTINGS:
             routes.check(file, name, service, declared.file.fleet, claims, flaws)
         service_rules.check_writers(file, service, flaws)
+        service_rules.check_stops(file, service, flaws)
         secrets.check_service(file, service, sealed, flaws)
         service_rules.check_volumes(file, service, declared.storage_names if declared else None, flaws)
         service_rules.check_nesting(file, name, service, flaws)

@@ -12,7 +12,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "trust": "how many operators must sign",
         "storage": "targets for volumes and backups",
         "policies": "authorization rules and what they apply to",
-        "backups": "when backups will be taken and how many will be kept",
+        "backups": "how often services are backed up and how many backups are kept",
         "timeouts": "how long each kind of work may take",
         "alerts": "where the hub and nodes send alerts",
         "acme": "a public authority that edges order certificates from; without it each edge issues its own",
@@ -84,8 +84,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "applies_to": "`fleet`, or services as `service.NAME`",
     },
     "Backups": {
-        "interval": "how often a service will be backed up",
-        "retain": "how many backups of a service will be kept",
+        "interval": "how often a service is backed up. A new service is backed up at once",
+        "retain": "how many backups of a service are kept, of those by schedule and of those by order. The newest one "
+        "always stays",
         "drill_interval": "how often a restore will be tested",
     },
     "Timeouts": {
@@ -93,7 +94,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "edge_route": "how long a change of a public route may take",
         "health_check": "how long the hub waits when it probes a silent node",
         "undeploy": "how long it may take to remove a service",
-        "snapshot": "how long one snapshot may take",
+        "snapshot": "how long a backup waits for a change of its service before it is skipped",
     },
     "AlertTarget": {
         "name": "the name of the target",
@@ -105,6 +106,10 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "sealed to these nodes for `alerts.NAME`",
         "nodes": "the nodes whose agents send here themselves when they do not hear the hub, which sends nothing here",
         "after": "how long such a node does not hear the hub before it sends; at least four heartbeats (2 minutes)",
+        "quiet": "quiet hours such as `22:00-07:00`: what is raised in them is sent when they end, if it is not over "
+        "by then",
+        "timezone": "the time zone of `quiet`",
+        "quiet_except": "the codes of the alarms that are sent in quiet hours too, with their recoveries",
     },
     "Acme": {
         "directory": "the URL of the authority's directory (RFC 8555)",
@@ -130,9 +135,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "node": "pins the service to this node, whatever its tier",
         "active": "whether it should run; `false` keeps its placement and its data",
         "protect": "refuses every removal of the service while it is true",
-        "custody": "which keys will open its backups: only those of operators, or the hub's too",
+        "custody": "which keys open its backups: those of operators and its node, or the hub's too",
         "failover": "nodes that may run it while its own node is silent",
-        "snapshot": "how its data will be copied",
+        "snapshot": "which of its files backups hold",
         "schedule": "commands that a component runs at certain minutes",
     },
     "Schedule": schedules.MEANINGS,
@@ -149,7 +154,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "update": "`rolling`: start the new version before the old one stops; `recreate`: stop the old one first",
         "replicas": "how many copies of it run",
         "health": "when it counts as healthy. Without it, a component with routes is healthy when the port of each "
-        "takes a TCP connection, and one without routes when it has run for the time of `settle`",
+        "accepts a TCP connection, and one without routes when it has run for the time of `settle`",
         "secrets": "the secrets it gets: a name becomes the file `/run/secrets/NAME`; a table chooses file or variable",
         "hooks": "commands that run once per deployment in its new image, never on the host",
         "user": "the user that its program runs as, in place of the image's own: `USER` or `USER:GROUP`, numbers or "
@@ -158,6 +163,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "This answers the finding `undeclared_volume` about a directory that the image declares with `VOLUME`",
         "settle": "only without `health` and `routes`: it counts as healthy when it has run so long without an end; "
         "`3s` if left out",
+        "stop_timeout": "how long it may take to end when it is told to (SIGTERM, or the image's own signal) before it "
+        "is killed; `10s` if left out, at most `4m`, rounded up to seconds. A shell script or `sleep` ignores SIGTERM "
+        "as the first process of a container, and takes all of it",
     },
     "SecretRef": {
         "name": "the secret: `secrets/NAME.age`, made by `holdfast secret set NAME`",
@@ -201,8 +209,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "Health": health.MEANINGS,
     "Snapshot": {
-        "method": "how a consistent copy is made",
-        "include": "files to copy",
-        "exclude": "files to leave out",
+        "method": "`full`: every file of the service's directory. Left out: volumes that are backed up, and of host "
+        "paths in that directory `*.toml`, `*.db` and `*.pem`",
+        "include": "more files, relative to the service's directory",
+        "exclude": "files to leave out, relative to the service's directory",
     },
 }

@@ -9,6 +9,7 @@ from holdfast.errors import Invalid
 from holdfast.model import ssh_key, trust
 from holdfast.model.fleet import Operator, Thresholds
 from holdfast.model.ids import is_name, parse_address
+from holdfast.model.size import counted
 from holdfast.planning.edges import form_complaint
 
 EVERY_SERVICE = "service.*"
@@ -83,8 +84,8 @@ def _check_thresholds(operators: Sequence[Operator], thresholds: Thresholds, fla
             flaws.add(
                 FLEET_FILE,
                 ("trust", "destroy_requires"),
-                f"leaves {able} operators who can sign for grade {grade}, and {needed} must: the others have keys that "
-                "need no touch",
+                f"leaves {counted(able, 'operator')} who can sign for grade {grade}, and {needed} must: the others "
+                "have keys that need no touch",
                 f'make a security key: ssh-keygen -t ed25519-sk; add an operator of grade = "{grade}" with its public '
                 "line",
             )
@@ -93,6 +94,6 @@ def _check_thresholds(operators: Sequence[Operator], thresholds: Thresholds, fla
             flaws.add(
                 FLEET_FILE,
                 ("trust", grade),
-                f"needs {needed} signatures of grade {grade}, but only {able} of the operators can give one",
+                f"needs {counted(needed, 'signature')} of grade {grade}, but only {able} of the operators can give one",
                 "lower it, or add operators",
             )

@@ -128,7 +128,7 @@ def _harmless() -> str:
 
 
 def _without_effect() -> str:
-    rows = [_later_row(row, entry) for row, entry in later.TABLE.items() if row != later.BACKUP]
+    rows = [_later_row(row, entry) for row, entry in later.TABLE.items()]
     rows += [f"| `{name}/` | refused | not built yet: {reason} |" for name, reason in later.DIRECTORIES.items()]
     return "\n".join([_WITHOUT_EFFECT, *rows, ""])
 
@@ -168,10 +168,6 @@ These keys, values and directories have no effect yet. Holdfast reports each of 
   that equals the default declares nothing. `rollback`, `history` and agents never refuse a revision for such a key.
   `holdfast validate` and `holdfast hub run --config` do not read an applied revision, so they warn.
 - *warned about*: `plan`, `apply`, `validate` and `hub run --config` warn.
-
-`protect = "backup"` is a decision that a later release will carry out. **Nothing is archived yet**: each volume has one
-copy, on its node. `plan` and `validate` warn once per fleet, and `holdfast status` lists the volumes that nothing
-protects.
 
 | What | | Why |
 |---|---|---|"""

@@ -36,7 +36,7 @@ def check(file: str, service: Service, flaws: Flaws) -> None:
         if why := _cron_trouble(schedule):
             remedy = 'write five fields such as "30 3 * * *", or one of: ' + ", ".join(ALIASES)
             flaws.add_checked(file, (*where, "cron"), f"{shown(schedule.cron)} is not a cron expression: {why}", remedy)
-        if not _is_zone(schedule.timezone):
+        if not is_zone(schedule.timezone):
             what = f"there is no time zone {shown(schedule.timezone)}"
             flaws.add_checked(file, (*where, "timezone"), what, ZONES)
     if len(named) > 1:
@@ -59,7 +59,7 @@ def _cron_trouble(schedule: Schedule) -> str:
     return ""
 
 
-def _is_zone(name: str) -> bool:
+def is_zone(name: str) -> bool:
     from zoneinfo import ZoneInfo
 
     try:

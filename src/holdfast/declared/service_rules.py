@@ -8,9 +8,11 @@ from holdfast.declared import names, schedules, spelling
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.nodes import is_edge_only
 from holdfast.declared.words import Path, shown
-from holdfast.model import mounts
+from holdfast.model import duration, mounts
 from holdfast.model.fleet import Component, Node, Service
 from holdfast.planning.placement import is_public, unproxied
+
+STOP_S_MAX = 240  # the work of an agent is called late after five minutes (T-07)
 
 
 def check_names(file: str, service: Service, flaws: Flaws) -> None:
@@ -66,6 +68,14 @@ def check_writers(file: str, service: Service, flaws: Flaws) -> None:
     if with_data and service.failover:
         what = "a service with volumes cannot fail over: its data would stay on the silent node"
         flaws.add_checked(file, ("failover",), what, "remove failover; moving data is not built yet")
+
+
+def check_stops(file: str, service: Service, flaws: Flaws) -> None:
+    for at, component in enumerate(service.components):
+        wanted = component.stop_timeout
+        if wanted is not UNSET and duration.milliseconds(wanted) > STOP_S_MAX * 1000:
+            what = f"{wanted} is longer than {STOP_S_MAX // 60} minutes"
+            flaws.add_checked(file, ("components", at, "stop_timeout"), what, f'write at most "{STOP_S_MAX // 60}m"')
 
 
 def check_nesting(file: str, name: str, service: Service, flaws: Flaws) -> None:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct
 
 from holdfast.declared import later, toml_file
 from holdfast.declared.flaw import Flaws
-from holdfast.declared.later import BACKUP, OWN, TABLE, Later, Row
+from holdfast.declared.later import METHOD, OWN, TABLE, Later, Row
 from holdfast.declared.layout import FLEET_FILE
 from holdfast.declared.problem import Problems
 from holdfast.declared.services import path_of
@@ -20,7 +20,7 @@ from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.words import Path, key_path
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content
-from holdfast.model.fleet import Backups, Fleet, FleetDocument, Node, Service, Timeouts, Volume
+from holdfast.model.fleet import Backups, Fleet, FleetDocument, Node, Service, Volume
 from holdfast.model.ids import FLEET
 from holdfast.planning.kinds.every import documents
 from holdfast.ports.fleet_directory import FleetDirectory
@@ -155,12 +155,9 @@ def _read(applied: Applied, digest: str, address: str, kind: type[T]) -> T:
 
 
 def _of_fleet(document: FleetDocument) -> Iterator[Use]:
-    for key in Backups.__struct_fields__:
-        value = getattr(document.backups, key)
-        if value != getattr(_BACKUPS, key):
-            yield Use(FLEET_FILE, ("backups", key), ("FleetFile", "backups", ""), value)
-    if document.timeouts.snapshot != _TIMEOUTS.snapshot:
-        yield Use(FLEET_FILE, ("timeouts", "snapshot"), ("Timeouts", "snapshot", ""), document.timeouts.snapshot)
+    value = document.backups.drill_interval
+    if value != _BACKUPS.drill_interval:
+        yield Use(FLEET_FILE, ("backups", "drill_interval"), ("Backups", "drill_interval", ""), value)
 
 
 def _of_node(node: Node) -> Iterator[Use]:
@@ -180,25 +177,22 @@ def _of_service(name: str, service: Service) -> Iterator[Use]:
     file = path_of(name)
     if service.custody != "sealed":
         yield Use(file, ("custody",), ("Service", "custody", ""), service.custody)
-    if service.snapshot is not UNSET:
-        yield Use(file, ("snapshot",), ("Service", "snapshot", ""), service.snapshot)
+    if service.snapshot is not UNSET and service.snapshot.method not in ("", "full"):
+        yield Use(file, ("snapshot", "method"), METHOD, service.snapshot.method)
     for component in service.components:
         for volume in component.volumes:
             yield from _of_volume(file, ("components", component.name, "volumes"), volume)
 
 
 def _of_volume(file: str, at: tuple[str, ...], volume: Volume | str) -> Iterator[Use]:
-    if isinstance(volume, str):  # a host path: has no `protect`, and one copy
-        yield Use(file, (*at, volume), BACKUP, volume)
+    if isinstance(volume, str):
         return
     where = (*at, volume.name)
-    if volume.protect != "none":
-        row = BACKUP if volume.protect == "backup" else OWN
-        yield Use(file, (*where, "protect"), row, volume.protect)
+    if volume.protect.startswith("own:"):
+        yield Use(file, (*where, "protect"), OWN, volume.protect)
     if volume.speed != "fast":
         yield Use(file, (*where, "class"), ("Volume", "class", ""), volume.speed)
 
 
 _POLICIES: Row = ("FleetFile", "policies", "")
 _BACKUPS = Backups()
-_TIMEOUTS = Timeouts()

@@ -29,6 +29,7 @@ class Act(Enum):
     CLEAN_UP = "take away the containers this agent made for a service"
     RETIRE = "take away a container"
     MOUNT = "mount a volume of the service"
+    FETCH = "bring a backup back beside the data"
 
     # May destroy data.
     DESTROY_DATA = "destroy data"

@@ -20,6 +20,8 @@ ASKED: Mapping[Act, str] = {
     Act.CHECK_IN: _ORDERS,
     Act.RESYNC: _ORDERS,
     Act.RENEW: _ORDERS,
+    Act.BACK_UP: _ORDERS,
+    Act.FETCH: _ORDERS,
     Act.CREATE: _DOOR,
     Act.START: _DOOR,
     Act.RESTART: _ORDERS,  # and again for each container, by the same order
@@ -66,7 +68,6 @@ JUDGED: Mapping[Act, Judged] = {
 
 # The feature that will ask.
 NOT_BUILT: Mapping[Act, str] = {
-    Act.BACK_UP: "backups",
     Act.VERIFY: "backups",
     Act.DRILL: "drills",
     Act.SET_ASIDE: "restores and moves over existing data",

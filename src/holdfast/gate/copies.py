@@ -1,13 +1,25 @@
 """Whether data may be set aside, and copies of it put back or deleted: the only maker of the proofs that storage needs.
 Pure."""
 
-from holdfast.gate.acts import Act, Data, Provenance
-from holdfast.gate.authority import NOBODY, by_order
+from holdfast.gate.acts import ACT_OF, Act, Data, Provenance
+from holdfast.gate.authority import NOBODY, Authority, by_order
 from holdfast.gate.decide import Deed, Park, decide
 from holdfast.gate.facts import Facts, look, provenance
-from holdfast.model.order import VerifiedOrder
+from holdfast.model import backup_key
+from holdfast.model.checkpoint import fetched_id
+from holdfast.model.order import FETCHES, VerifiedOrder
+from holdfast.ports.backup_target import Prunable
 from holdfast.ports.journal import Journal
-from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable, Disposable, Purgeable, Restorable, Returnable
+from holdfast.ports.storage import (
+    Checkpoint,
+    DataDirectory,
+    Discardable,
+    Disposable,
+    Purgeable,
+    Receivable,
+    Restorable,
+    Returnable,
+)
 
 
 def may_discard(journal: Journal, checkpoint: Checkpoint, node: str) -> Discardable | Park:
@@ -29,12 +41,25 @@ def may_delete(journal: Journal, checkpoint: Checkpoint, node: str, order: Verif
 def may_restore(
     journal: Journal, checkpoint: Checkpoint, present: DataDirectory | None, node: str, order: VerifiedOrder
 ) -> Restorable | Park:
-    """By an order that names this checkpoint; `present` is the data that it replaces."""
+    """By an order that names this checkpoint, or the backup that it was fetched from; `present` is the data that it
+    replaces."""
     facts = look(journal, present, None)
-    lacking = _unnamed(order, "restore-checkpoint", "checkpoint", checkpoint.id) or _parked(
-        Deed(Act.OVERWRITE_DATA, f"data.{checkpoint.service}", node, facts, by_order(order))
-    )
+    backup = order.arguments.get("backup", "")
+    is_of_backup = order.order.action == "restore" and bool(backup) and checkpoint.id == fetched_id(backup)
+    unnamed = None if is_of_backup else _unnamed(order, "restore-checkpoint", "checkpoint", checkpoint.id)
+    lacking = unnamed or _parked(Deed(Act.OVERWRITE_DATA, f"data.{checkpoint.service}", node, facts, by_order(order)))
     return lacking or Restorable(checkpoint, order.order.id)
+
+
+def may_fetch(backup: str, node: str, order: VerifiedOrder) -> Receivable | Park:
+    """By an order that names this backup, to bring it back beside the data or in its place."""
+    service, action = order.order.target.removeprefix("data."), order.order.action
+    wanted = action if action in FETCHES else "fetch-backup"
+    facts = Facts(Provenance.FOREIGN, Data.MAYBE_ONLY_COPY)
+    lacking = _unnamed(order, wanted, "backup", backup) or _parked(
+        Deed(ACT_OF[wanted], f"data.{service}", node, facts, by_order(order))
+    )
+    return lacking or Receivable(service, fetched_id(backup))
 
 
 def may_set_aside(service: str, node: str, order: VerifiedOrder) -> Purgeable | Park:
@@ -66,6 +91,17 @@ def may_dispose(service: str, purge: str, node: str, order: VerifiedOrder) -> Di
         Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, by_order(order))
     )
     return lacking or Disposable(service, purge)
+
+
+def may_prune(
+    key: str, *, is_own: bool, is_needed: bool, proven_stays: bool, node: str, authority: Authority
+) -> Prunable | Park:
+    """One object of a backup, at its targets. `is_own`: this node signed the receipt it belongs to; `is_needed`: a
+    backup that is kept needs it; `proven_stays`: another backup, which was proven, stays at this target."""
+    service = backup_key.parse(key).service
+    made = Provenance.OWN_EARLIER if is_own else Provenance.FOREIGN
+    facts = Facts(made, Data.COPIED if proven_stays and not is_needed else Data.MAYBE_ONLY_COPY)
+    return _parked(Deed(Act.DESTROY_COPY, f"data.{service}", node, facts, authority)) or Prunable(key)
 
 
 def _parked(deed: Deed) -> Park | None:

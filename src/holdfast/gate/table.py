@@ -49,7 +49,7 @@ ROWS: tuple[Row, ...] = (
         "it is reversible, but starts or stops a program",
     ),
     Row((Act.RESYNC,), "apply", "it destroys nothing, and no order that was signed before it runs after it"),
-    Row((Act.REPLACE, Act.SET_ASIDE, Act.CLEAN_UP), "apply", "the data stays on this node"),
+    Row((Act.REPLACE, Act.SET_ASIDE, Act.CLEAN_UP, Act.FETCH), "apply", "the data stays on this node"),
     Row((Act.RETIRE,), "apply", "this agent made the container; its data stays", provenance=_OWN),
     Row((Act.RETIRE,), "destroy", "this agent did not make it; labels are no proof", provenance=_NOT_MADE_HERE),
     Row(

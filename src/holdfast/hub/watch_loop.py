@@ -1,14 +1,12 @@
 """The loop that watches the fleet: sleep until the next silence or watcher is due, then look."""
 
 import asyncio
-import logging
 
 from holdfast.hub.alerts.alarms import Alarms
+from holdfast.hub.finding_log import FindingLog
 from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes.liveness import LOOK_S_MAX, Liveness
 from holdfast.hub.watched_fleet import WatchedFleet
-
-log = logging.getLogger("holdfast.fleet")
 
 LOOK_S_MIN = 0.05
 
@@ -17,11 +15,19 @@ class WatchLoop:
     """`wake` ends its sleep early."""
 
     def __init__(
-        self, *, fleet: WatchedFleet, liveness: Liveness, alarms: Alarms, time: HubTime, wake: asyncio.Event
+        self,
+        *,
+        fleet: WatchedFleet,
+        liveness: Liveness,
+        alarms: Alarms,
+        log: FindingLog,
+        time: HubTime,
+        wake: asyncio.Event,
     ) -> None:
         self._fleet = fleet
         self._liveness = liveness
         self._alarms = alarms
+        self._log = log
         self._time = time
         self._wake = wake
 
@@ -45,12 +51,12 @@ class WatchLoop:
         if not self._time.is_warm and self._liveness.is_settled(self._time.loop_s()):
             self._end_warm_up()
         due_s = self._fleet.due(self._time.loop_s())
+        if self._time.is_warm:  # before that, what nodes have not said yet would be a finding
+            next_s = min(next_s, self._log.due(self._time.loop_s()))
         return next_s if due_s is None else min(next_s, due_s)
 
     def _end_warm_up(self) -> None:
         self._time.end_warm_up()
-        for found in self._fleet.findings():
-            log.warning("%s %s: %s", found.code, found.address, found.message)
         self._liveness.warmed_up()
 
     async def _sleep(self, at_most_s: float) -> None:

@@ -35,9 +35,7 @@ class Laboratory:
 
     def up(self, nodes: str, bare: bool) -> None:
         _as_root()
-        making.check(self._place, nodes)
-        with records.locked(self._place):
-            making.up(self._place, nodes, bare, self._say)
+        making.up(self._place, nodes, bare, self._say)
 
     def down(self) -> None:
         _as_root()

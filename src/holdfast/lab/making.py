@@ -8,11 +8,11 @@ from functools import partial
 from holdfast.errors import Conflict, Invalid
 from holdfast.lab import blueprint as blueprints
 from holdfast.lab import (
-    command,
     control,
     network,
     node,
     podman_files,
+    prerequisites,
     record,
     registry,
     roster,
@@ -22,27 +22,20 @@ from holdfast.lab import (
 from holdfast.lab.blueprint import Blueprint, Site
 from holdfast.lab.control import in_parallel
 from holdfast.lab.oci_image import Image
-from holdfast.lab.place import OWN_MOUNTS, Place
+from holdfast.lab.place import Place
 from holdfast.lab.record import Record
 from holdfast.lab.sweep import sweep
 
 Say = Callable[[str], None]
 
 
-def check(place: Place, nodes: str) -> None:
-    """Runs before the directory is created, so that a wrong argument leaves nothing behind."""
-    roster.parse(nodes)
-    command.require()
-    hidden = next((path for path in OWN_MOUNTS if f"{place.root}/".startswith(f"{path}/")), None)
-    if hidden is not None:
-        raise Invalid(
-            f"nodes cannot see a lab in {place.root}, because they have their own {hidden}",
-            remedy="choose another directory with --dir",
-        )
-
-
 def up(place: Place, nodes: str, bare: bool, say: Say) -> None:
-    seats = roster.parse(nodes)
+    prerequisites.check(place, nodes)
+    with record.locked(place):
+        _up(place, roster.parse(nodes), bare, say)
+
+
+def _up(place: Place, seats: tuple[roster.Seat, ...], bare: bool, say: Say) -> None:
     found = record.read(place)
     if found is not None and found.phase == "up" and _bridge_is_there(found.blueprint):
         _complete(place, found, seats, say)

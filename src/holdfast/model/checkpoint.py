@@ -4,6 +4,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+FETCHED = "backup-"  # begins the ids of checkpoints that were backups
+
+
+def fetched_id(backup: str) -> str:
+    """The id of the checkpoint that a backup becomes on a node; `backup` is the digest of its receipt."""
+    return f"{FETCHED}{backup[:16]}"
+
 
 class Taken(Struct, frozen=True, omit_defaults=True):
     """Why a checkpoint was made, from this agent's journal. All empty: not known."""

@@ -47,6 +47,9 @@ class SecretUse(Struct, frozen=True, omit_defaults=True):
     env: str = ""
 
 
+STOP_S = 10
+
+
 class ContainerSpec(Struct, frozen=True, omit_defaults=True):
     """Everything that defines a container. What may change without a new container is not here (health, replicas); nor
     are the host ports, which are chosen when it is created: only whether other machines than the node may use
@@ -68,6 +71,7 @@ class ContainerSpec(Struct, frozen=True, omit_defaults=True):
     memory_bytes: int = 0
     exposed: bool = False  # its ports listen on the overlay, because the node has no proxy
     user: str = ""  # `USER[:GROUP]` that its program runs as; "" is the one of the image
+    stop_s: int = STOP_S  # from the request to end until it is killed
 
     @property
     def reference(self) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from holdfast.model.schedule import Schedule
+from holdfast.model.schedule import Schedule, ZoneText
 from holdfast.model.schema import (
     AbsolutePath,
     AcmeUrl,
@@ -28,6 +28,7 @@ from holdfast.model.schema import (
     Owner,
     Port,
     Protect,
+    QuietText,
     Recipient,
     SecretFile,
     Table,
@@ -109,6 +110,7 @@ class Component(Table, frozen=True):
     user: User | UnsetType = UNSET
     scratch: Annotated[tuple[AbsolutePath, ...], Meta(max_length=32)] = ()
     settle: Duration | UnsetType = UNSET
+    stop_timeout: Duration | UnsetType = UNSET
 
 
 class Snapshot(Table, frozen=True):
@@ -220,6 +222,9 @@ class AlertTarget(Table, frozen=True):
     secret: NameText | UnsetType = UNSET
     nodes: Annotated[tuple[NameText, ...], Meta(max_length=64)] = ()
     after: Duration = "15m"
+    quiet: QuietText | UnsetType = UNSET
+    timezone: ZoneText = "UTC"
+    quiet_except: tuple[AlertCode, ...] = ()
 
 
 class Acme(Table, frozen=True):

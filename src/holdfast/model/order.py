@@ -40,7 +40,7 @@ ACTIONS: Mapping[str, ActionRule] = {
     "ping": ActionRule("PING", "apply", "node", "answer at once", hub_may=True),
     "check-in": ActionRule("CHECK_IN", "apply", "node", "send a whole report now", hub_may=True),
     "renew-certificate": ActionRule("RENEW", "apply", "node", "issue the serving certificate again", True, 2),
-    "backup": ActionRule("BACK_UP", "apply", "service", "back up now", True, 2, built=False),
+    "backup": ActionRule("BACK_UP", "apply", "service", "back up now", True, 2),
     "verify": ActionRule("VERIFY", "apply", "service", "read a backup back", True, 2, built=False),
     "drill": ActionRule("DRILL", "apply", "service", "prove a backup by restoring it", True, 2, built=False),
     "restart": ActionRule("RESTART", "apply", "service", "restart the containers"),
@@ -50,7 +50,7 @@ ACTIONS: Mapping[str, ActionRule] = {
     "exec": ActionRule("EXEC", "apply", "service", "run a command in a container", built=False),
     "logs": ActionRule("LOGS", "apply", "service", "stream logs", built=False),
     "purge": ActionRule("DESTROY_DATA", "destroy", "data", "set data aside for 7 days; --arg now=yes: destroy it"),
-    "restore": ActionRule("OVERWRITE_DATA", "destroy", "data", "restore over existing data", built=False),
+    "restore": ActionRule("OVERWRITE_DATA", "destroy", "data", "restore a backup over data: --arg backup=DIGEST"),
     "decommission": ActionRule("DECOMMISSION", "destroy", "node", "forget the fleet, keep all data", built=False),
     "break-glass": ActionRule("BREAK_GLASS", "destroy", "node", "open direct mode for a while", built=False),
     "run-schedule": ActionRule("EXEC", "apply", "service", "run a schedule now"),
@@ -61,7 +61,11 @@ ACTIONS: Mapping[str, ActionRule] = {
     ),
     "restore-retired": ActionRule("ATTACH_DATA", "destroy", "data", "bring purged data back: --arg purge=ID"),
     "delete-checkpoint": ActionRule("DESTROY_COPY", "destroy", "data", "delete a checkpoint: --arg checkpoint=ID"),
+    "fetch-backup": ActionRule("FETCH", "apply", "data", "make a checkpoint of a backup: --arg backup=DIGEST"),
 }
+
+
+FETCHES = frozenset({"restore", "fetch-backup"})  # a node that has one reads the backups of its service
 
 
 class Order(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

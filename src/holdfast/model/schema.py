@@ -56,6 +56,10 @@ AcmeUrl = Annotated[
     ),
 ]
 AlertCode = Annotated[str, form(r"^[a-z][a-z0-9_]{0,39}$", 'the code of an alert such as "node_silent"')]
+QuietText = Annotated[
+    str,
+    form(r"^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$", 'two times of day such as "22:00-07:00"'),
+]
 AppriseUrl = Annotated[
     str,
     form(r"^[A-Za-z][A-Za-z0-9+.-]{0,39}://[!-~]+$", 'an Apprise URL such as "ntfys://ntfy.example.com/fleet"', 2048),
@@ -79,8 +83,8 @@ Protect = Annotated[
     str,
     form(
         r"^(backup|none|own:[a-z][a-z0-9-]{0,39})$",
-        '"backup" (the whole volume is to be archived; nothing is archived yet), "own:NAME" (it is to be stored on the '
-        '[[storage]] target NAME; not built yet) or "none" (it may be lost)',
+        '"backup" (the whole volume is backed up), "own:NAME" (it is to be stored on the [[storage]] target NAME; not '
+        'built yet) or "none" (it may be lost)',
     ),
 ]
 HostVolume = Annotated[

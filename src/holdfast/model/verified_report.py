@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.model.cadence import NORMAL
+from holdfast.model.duration import aged
 from holdfast.model.node_view import NodeView
 from holdfast.model.report import Pulse, Report
 
@@ -52,6 +53,13 @@ class VerifiedReport(Struct, frozen=True):
     def status(self) -> str:
         """Only the node itself can prove that it is healthy; the hub is believed that it is not, or unknown (M-47)."""
         return "unknown" if self.view.status == "healthy" and not self.verified else self.view.status
+
+    @property
+    def silence(self) -> str:
+        """For people, "" while it is not silent: a command names a silent node at once (N32)."""
+        if not self.key or self.status != "unhealthy":
+            return ""
+        return f"{self.view.name} is silent (last contact {aged(self.age_s)} ago)"
 
     @property
     def shown(self) -> str:

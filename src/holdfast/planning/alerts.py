@@ -32,6 +32,19 @@ def complaints(target: AlertTarget) -> Iterator[Complaint]:
         yield Complaint(("nodes",), "names a node twice", "remove one of them")
     elif not target.nodes and target.after != _UNNAMED.after:
         yield Complaint(("after",), "has no effect without nodes", "remove after, or add nodes and secret")
+    yield from _of_quiet_hours(target)
+
+
+def _of_quiet_hours(target: AlertTarget) -> Iterator[Complaint]:
+    if target.quiet is UNSET:
+        for key in ("timezone", "quiet_except"):
+            if getattr(target, key) != getattr(_UNNAMED, key):
+                yield Complaint((key,), "has no effect without quiet", f'remove {key}, or add quiet = "22:00-07:00"')
+    elif target.quiet[:5] == target.quiet[6:]:
+        yield Complaint(("quiet",), "begins and ends at the same time", "write two times, or remove it")
+    elif target.nodes and target.quiet_except:
+        what = "has no effect: nodes send only `hub_silent` and `hub_heard`"
+        yield Complaint(("quiet_except",), what, "remove quiet_except; or quiet, so that both are always sent")
 
 
 def named(target: AlertTarget) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from holdfast.errors import Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
+from holdfast.model.size import counted
 from holdfast.planning.edges import Edges
 from holdfast.planning.kinds.every import documents
 from holdfast.planning.plan import Inputs, declared_instead, drafted_table
@@ -25,10 +26,8 @@ def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str)
     for name in sorted(fleet.nodes):
         refusal = drafted.placer.refusals[name]
         if name != chosen.node:
-            runs = drafted.placer.load[name]
-            reasons.append(
-                f"{name} {refusal}" if refusal else f"{name} was not chosen (runs {runs} containers in this plan)"
-            )
+            runs = counted(drafted.placer.load[name], "container")
+            reasons.append(f"{name} {refusal}" if refusal else f"{name} was not chosen (runs {runs} in this plan)")
     answered = ""
     for hostname, route in drafted.table.entries[address].public.items():
         if hostname in drafted.edged:

@@ -18,7 +18,7 @@ from holdfast.model.ids import TRUST
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
 
-NEWEST = 3  # what this release reads
+NEWEST = 4  # what this release reads
 NOT_ASKED: Mapping[str, int] = {}
 
 T = TypeVar("T")
@@ -71,6 +71,12 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
         lambda service: any(component.settle is not UNSET for component in service.components),
     ),
     Feature(
+        "Service.components.stop_timeout",
+        4,
+        "stop_timeout of a component",
+        lambda service: any(component.stop_timeout is not UNSET for component in service.components),
+    ),
+    Feature(
         "Service.components.volumes.owner",
         2,
         "owner of a volume",
@@ -84,6 +90,7 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
 
 OF_ALERTS: tuple[Feature[AlertTarget], ...] = (
     Feature("AlertTarget.nodes", 2, "an alert target that nodes send to", lambda target: bool(target.nodes)),
+    Feature("AlertTarget.quiet", 4, "quiet hours of an alert target", lambda target: target.quiet is not UNSET),
 )
 
 OF_TRUST: tuple[Feature[Trust], ...] = (
@@ -141,7 +148,7 @@ def _require_target(address: str, target: AlertTarget, applied: Applied | None, 
     was = table_of(applied).entries.get(address)
     had = (was.applies_to or ()) if was is not None else ()
     for feature, node in _unread(OF_ALERTS, target, formats, sorted(target.nodes)):
-        if f"node.{node}" not in had:
+        if f"node.{node}" not in had or not _was_used_by(feature, applied, was):
             raise too_old(node, f"{feature.what} ({address})")
 
 
@@ -164,6 +171,15 @@ def _nodes(entry: Entry) -> list[str]:
 def _was_used(feature: Feature[Service], applied: Applied, address: str) -> bool:
     try:
         return feature.is_used(applied.service(address.removeprefix("service.")))
+    except Corrupt:
+        return False
+
+
+def _was_used_by(feature: Feature[AlertTarget], applied: Applied | None, entry: Entry | None) -> bool:
+    if applied is None or entry is None:
+        return False
+    try:
+        return feature.is_used(_read(applied.contents, entry, "", AlertTarget))
     except Corrupt:
         return False
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
+from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet, Service
+from holdfast.ports.registry import ABSENT
 
 
 def references(service: Service) -> tuple[str, ...]:
@@ -21,6 +23,25 @@ def unpinned(services: Iterable[Service]) -> tuple[str, ...]:
 
 def asked_for(fleet: Fleet) -> tuple[str, ...]:
     return unpinned(fleet.services.values())
+
+
+def unknown(
+    fleet: Fleet, answers: Mapping[str, str], applied: Applied | None, only: str | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Service and reference of each new image that its registry does not have. What is applied already stays: a tag
+    that was deleted since keeps no other change from being applied."""
+    return tuple(
+        (name, reference)
+        for name, service in fleet.services.items()
+        if only in (None, f"service.{name}")
+        for reference in references(service)
+        if answers.get(reference) == ABSENT and reference not in _applied(name, applied)
+    )
+
+
+def _applied(name: str, applied: Applied | None) -> tuple[str, ...]:
+    known = applied is not None and f"service.{name}" in applied.table.entries
+    return references(applied.service(name)) if applied is not None and known else ()
 
 
 def resolved(service: Service, answers: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:

@@ -1,49 +1,61 @@
-"""Volumes of the applied revision that nothing protects. Pure; reads services, no disk.
+"""Volumes of the applied revision that no backup holds, or not all of them. Pure; reads services, no disk."""
 
-No release takes backups yet, so this is every volume. `protect` is the decision that the operator declared.
-"""
+from collections.abc import Set
+from typing import Literal
 
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Corrupt
+from holdfast.model import coverage
 from holdfast.model.applied import Applied
-from holdfast.model.fleet import Service, Volume
+from holdfast.model.coverage import Covered
+
+# declared: protect = "none" or "own:NAME". no_backup: none was made yet, or its node does not report one. outside: a
+# path outside the service's directory. partial: backups hold the small default set of files. same_machine: backups are
+# stored at the hub, which is on the machine of the data.
+Why = Literal["declared", "no_backup", "outside", "partial", "same_machine"]
 
 
 class Unprotected(Struct, frozen=True):
-    """One volume with one copy. `volume` is its name, or HOST:CONTAINER for a path of the host."""
+    """One volume. `volume` is its name, or HOST:CONTAINER for a path of the host."""
 
     service: str
     component: str
     volume: str
     node: str
     protect: str
+    why: Why = "no_backup"
 
 
-def unprotected(applied: Applied) -> tuple[Unprotected, ...]:
-    """A service whose content is damaged is left out: that is a finding of the ledger."""
+def unprotected(applied: Applied, backed_up: Set[str] = frozenset()) -> tuple[Unprotected, ...]:
+    """`backed_up`: services whose node reports a backup. A service whose content is damaged is left out: that is a
+    finding of the ledger."""
     found: list[Unprotected] = []
-    for address, entry in sorted(applied.table.entries.items()):
-        name = address.removeprefix("service.")
-        if name == address:
-            continue
+    for name, entry in sorted(applied.table.of_kind("service").items()):
         try:
             service = applied.service(name)
         except Corrupt:
             continue
-        found += _of_service(name, service, "" if entry.node is UNSET else entry.node)
+        node = "" if entry.node is UNSET else entry.node
+        for one in coverage.of_service(name, service):
+            why = _why(one, name in backed_up, _is_hub(applied, node))
+            if why is not None:
+                found.append(Unprotected(name, one.component, one.volume, node, one.protect, why))
     return tuple(found)
 
 
-def _of_service(name: str, service: Service, node: str) -> list[Unprotected]:
-    return [
-        Unprotected(
-            service=name,
-            component=component.name,
-            volume=volume.name if isinstance(volume, Volume) else volume,
-            node=node,
-            protect=volume.protect if isinstance(volume, Volume) else "",
-        )
-        for component in service.components
-        for volume in component.volumes
-    ]
+def _is_hub(applied: Applied, node: str) -> bool:
+    try:
+        return "hub" in applied.node(node).roles
+    except (Corrupt, KeyError):
+        return False
+
+
+def _why(one: Covered, is_backed_up: bool, is_hub: bool) -> Why | None:
+    if one.extent == "none":
+        return "declared" if one.protect else "outside"
+    if not is_backed_up:
+        return "no_backup"
+    if is_hub:
+        return "same_machine"
+    return "partial" if one.extent == "partial" else None

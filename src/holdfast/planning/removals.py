@@ -53,7 +53,8 @@ def check(removals: tuple[Change, ...], applied: Table, removals_max: int, allow
     if allowed is None:
         raise NotPermitted(
             f"this plan removes {_counted(removals)}: {names}",
-            remedy=f"restore the missing files, or confirm with --allow-removals {len(removals)}",
+            remedy="if a file is missing by mistake, restore it; if that is meant, run the same command with "
+            f"--allow-removals {len(removals)}",
             code="removals_not_allowed",
         )
     if allowed != len(removals):

@@ -4,18 +4,22 @@ from typing import Protocol
 
 from msgspec import Struct
 
+IDLE = 424  # Envoy sends 503 under overload, and never this one
+
 
 class Shown(Struct, frozen=True):
-    """What the peer sent. `trouble` says why it proves nothing; "" if the handshake was verified."""
+    """What the peer sent. `trouble` says why it proves nothing; "" if the handshake was verified and the question was
+    answered well."""
 
     leaf: bytes = b""  # DER; b"" if the handshake ended earlier
     trouble: str = ""
     protocol: str = ""  # of ALPN
+    is_idle: bool = False  # it routes the name as expected, and no container behind it answers
 
 
 class Asked(Struct, frozen=True):
     """One request to a proxy of this fleet after its handshake was verified: does it route this public name as
-    expected? The proxy answers 204."""
+    expected, and does a container behind it do its work? The proxy answers 204, or IDLE if only the first is so."""
 
     host: str
     path: str

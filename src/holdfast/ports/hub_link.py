@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.model.order import SignedOrder
     from holdfast.model.order_view import OrderView
     from holdfast.model.token import NewToken, Token
+    from holdfast.ports.backup_target import StoredObject
 
 
 class HubReader(Protocol):
@@ -123,6 +124,19 @@ class FleetKeeper(FleetReader, Protocol):
 
 
 @runtime_checkable
+class BackupReader(Protocol):
+    """The objects of backups that a running hub stores, by key (model/backup_key.py). They are sealed."""
+
+    def backup_objects(self, prefix: str) -> "Sequence[StoredObject]":
+        """All whose keys begin so, sorted by key."""
+        ...
+
+    def backup_object(self, key: str) -> bytes | None:
+        """None: not there. The caller compares the digest."""
+        ...
+
+
+@runtime_checkable
 class OrderDesk(Protocol):
     """The queue of orders. Only a running hub has one: a ledger directory delivers nothing."""
 
@@ -132,4 +146,12 @@ class OrderDesk(Protocol):
 
     def orders(self, node: str = "", limit: int = 20) -> "Sequence[OrderView]":
         """Newest first; of every node, or of one."""
+        ...
+
+
+@runtime_checkable
+class OrderKeeper(OrderDesk, Protocol):
+    def cancel_order(self, order: str) -> None:
+        """Take back an order that its node has not fetched: this hub does not deliver it any more. Durable when it
+        returns. Raises Conflict if the node has it, or if it is over."""
         ...

@@ -1,7 +1,9 @@
-"""The machine an agent runs on: its size and load, and its architecture."""
+"""The machine that a process runs on: its size and load, its architecture, and the room on its disks."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from holdfast.model.disk_room import DiskRoom
 from holdfast.model.report import Facts
 
 
@@ -9,3 +11,7 @@ class Machine(Protocol):
     def facts(self) -> Facts: ...
 
     def arch(self) -> str: ...
+
+    def disks(self) -> Sequence[DiskRoom]:
+        """Of the directories that this program uses, the most important first. May block as long as a disk does."""
+        ...

@@ -41,6 +41,7 @@ class ProxyRoute(Struct, frozen=True):
     protocol: Literal["http1", "h2c"] = "http1"
     upstream: Upstream | None = None
     pass_headers: tuple[str, ...] = ()  # removed from requests of other routes (model/client_headers.py)
+    answers: bool = True  # False: no container behind it does its work; the proxy says so to an edge that asks
 
 
 class Servable(Struct, frozen=True):

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+ABSENT = ""  # in place of a digest: the registry answered that it has no such image or tag
+
 
 class Registry(Protocol):
     def resolve(self, references: Sequence[str]) -> Mapping[str, str]:
-        """Reference → "sha256:…" for those a registry answered; the others are left out, whatever the reason."""
+        """Reference → "sha256:…", or ABSENT; those without an answer, or without access, are left out."""
         ...

@@ -130,8 +130,9 @@ class Runtime(Protocol):
         """Raises PortTaken if another process has a published port. Does nothing if it runs."""
         ...
 
-    async def stop(self, id: str, grace_s: float, allowed: Allowed) -> None:
-        """SIGTERM, then SIGKILL; also when its supervisor is dead. Does nothing if it does not run or exist."""
+    async def stop(self, id: str, allowed: Allowed, grace_s: float | None = None) -> None:
+        """SIGTERM, then SIGKILL after `grace_s`, or after the time of its spec; also when its supervisor is dead. Does
+        nothing if it does not run or exist."""
         ...
 
     async def remove(self, id: str, allowed: Allowed) -> None:

@@ -77,6 +77,13 @@ class Restorable(Struct, frozen=True):
         return f"restore-{self.order[:16]}"
 
 
+class Receivable(Struct, frozen=True):
+    """Proof that an order may bring a copy from elsewhere here, as this checkpoint. Only gate/copies.py makes it."""
+
+    service: str
+    id: str
+
+
 class Purgeable(Struct, frozen=True):
     """Proof that the purge `order` may set the data of this service aside. Only gate/copies.py makes it."""
 
@@ -155,6 +162,20 @@ class Copies(Protocol):
 
     def discard(self, proof: Discardable) -> None:
         """Permanently. Does nothing if it does not exist."""
+        ...
+
+    def receive(self, proof: Receivable) -> str:
+        """The path of an empty directory that a copy from elsewhere is written into; it is no checkpoint yet, and what
+        an earlier attempt of the same left there is gone. Only root can read it."""
+        ...
+
+    def received(self, proof: Receivable, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+        """What was written there is complete: it becomes a checkpoint, durably. It holds no volume that is `off`. Done
+        again: the same."""
+        ...
+
+    def drop_received(self, proof: Receivable) -> None:
+        """Delete what is not complete. Does nothing if there is none."""
         ...
 
     def stage(self, proof: Restorable) -> str:

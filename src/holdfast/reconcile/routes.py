@@ -1,6 +1,6 @@
 """The proxy routes of a node's services: which healthy containers are the backends. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -39,7 +39,7 @@ def routes(
         return ()
     keepers = keepers_of(serving, here)
     return ordered(
-        _route(serving.service, part, route, names, backends(part, keepers, here), naming)
+        _route(serving.service, part, route, names, backends(part, keepers, here), here.tried, naming)
         for part in serving.parts
         for route, names in named(serving.service, part.spec.component, part.routes, naming.zone)
     )
@@ -56,7 +56,13 @@ def ordered(found: Iterable[ProxyRoute]) -> tuple[ProxyRoute, ...]:
 
 
 def _route(
-    service: str, part: Part, route: Route, names: tuple[str, ...], seen: Sequence[Seen], naming: Naming
+    service: str,
+    part: Part,
+    route: Route,
+    names: tuple[str, ...],
+    seen: Sequence[Seen],
+    tried: Collection[str],
+    naming: Naming,
 ) -> ProxyRoute:
     published = {
         Backend(port.address, port.outside) for one in seen for port in one.container.ports if port.inside == route.port
@@ -73,7 +79,13 @@ def _route(
         (hostname_of(service, route, naming.domains),) if route.public else (),
         protocol=route.protocol,
         pass_headers=route.pass_headers,
+        answers=any(not _is_down(one, tried) for one in seen),
     )
+
+
+def _is_down(seen: Seen, tried: Collection[str]) -> bool:
+    """A short crash is none: it need not rewrite the proxy."""
+    return seen.health == "unhealthy" or (seen.health == "failed" and seen.container.id in tried)
 
 
 def digest(found: Iterable[ProxyRoute]) -> str:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from math import ceil
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.model.container import SETTLE, ContainerSpec, Guest, Mount, Part, spec_digest
+from holdfast.model import duration
+from holdfast.model.container import SETTLE, STOP_S, ContainerSpec, Guest, Mount, Part, spec_digest
 from holdfast.model.fleet import Component, Hooks, Service, Volume
 from holdfast.model.mounts import on_node
 from holdfast.model.revision import Entry
@@ -65,6 +67,9 @@ def _part(
         memory_bytes=_memory(component),
         exposed=exposed and bool(component.routes),
         user="" if component.user is UNSET else component.user,
+        stop_s=STOP_S
+        if component.stop_timeout is UNSET
+        else ceil(duration.milliseconds(component.stop_timeout) / 1000),
     )
     hooks = Hooks() if component.hooks is UNSET else component.hooks
     return Part(

@@ -5,13 +5,13 @@ The command line derives them; a hub that shows old or forged reports is a findi
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from holdfast.model.alert_codes import OVER
 from holdfast.model.applied import Applied, recorded_key
 from holdfast.model.duration import aged
 from holdfast.model.hub_status import StatusFinding
 from holdfast.model.invite import decode_invite
 from holdfast.model.report import Report
 from holdfast.model.verified_report import VerifiedReport
-from holdfast.status.alarm_codes import OVER
 from holdfast.status.edges import findings as edge_findings
 from holdfast.status.services import findings as service_findings
 from holdfast.trust.enrolment import RECORD_S
@@ -79,6 +79,21 @@ def not_as_applied(nodes: Mapping[str, VerifiedReport], applied: Applied, now_s:
     for name, one in sorted(nodes.items()):
         if one.report is not None and not one.is_old:
             found += service_findings.findings(name, one.report, applied, now_s)
+    return found
+
+
+def not_reported(nodes: Mapping[str, VerifiedReport], applied: Applied) -> list[StatusFinding]:
+    """Services of which no proven report says anything, although their node is healthy and follows the revision: the
+    hub may show a report that is not the one that the node signed."""
+    found = []
+    for name, entry in sorted(applied.table.of_kind("service").items()):
+        one = nodes.get(str(entry.node))
+        if not entry.containers or one is None or one.status != "healthy" or not has_accepted(one, applied):
+            continue
+        if one.report is None or all(state.service != name for state in one.report.services):
+            text = f"{entry.node} is healthy, but no report that it signed says whether this service runs"
+            remedy = f"`holdfast node show {entry.node}`; compare with the machine itself: holdfast agent check"
+            found.append(StatusFinding("service_unknown", "warning", text, remedy, f"service.{name}"))
     return found
 
 

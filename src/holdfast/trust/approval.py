@@ -9,6 +9,7 @@ from holdfast.model import ssh_key
 from holdfast.model.fleet import Grade, Operator
 from holdfast.model.record import Signer
 from holdfast.model.revision import NAMESPACE
+from holdfast.model.size import counted
 from holdfast.model.trust import Trust, may_sign, needs_touch, outside_scope, threshold
 from holdfast.trust import sshsig
 
@@ -70,14 +71,15 @@ def missing(trust: Trust, keys: Iterable[str], grade: Grade, addresses: Sequence
     operators = by_key(trust)
     eligible = [operators[key] for key in keys if key in operators and may_sign(trust, operators[key], grade)]
     narrow = [(operator, outside_scope(operator, addresses)) for operator in eligible]
-    counted = [operator for operator, outside in narrow if outside is None]
-    if len(counted) >= wanted:
+    signed = [operator for operator, outside in narrow if outside is None]
+    if len(signed) >= wanted:
         return None
-    could = sorted(o.name for o in trust.operators if may_sign(trust, o, grade) and o not in counted)
+    could = sorted(o.name for o in trust.operators if may_sign(trust, o, grade) and o not in signed)
     outside = "".join(f"; {o.name} may not sign for {address}" for o, address in narrow if address is not None)
     names = ", ".join(could) or "no operator"
     touch = ' of security keys (destroy_requires = "touch")' if needs_touch(trust, grade) else ""
-    return f"grade {grade} needs {wanted} signature(s){touch}, {len(counted)} given{outside}; these could sign: {names}"
+    needed = counted(wanted, "signature")
+    return f"grade {grade} needs {needed}{touch}, {len(signed)} given{outside}; these could sign: {names}"
 
 
 def approve(

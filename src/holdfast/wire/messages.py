@@ -121,6 +121,19 @@ class MendAnswer(Struct, frozen=True):
     wire: Wire = GENERATION
 
 
+class CancelOrderRequest(Struct, frozen=True):
+    """The path names the order."""
+
+    wire: Wire = GENERATION
+
+
+class OrderCancelled(Struct, frozen=True):
+    """This hub will not deliver it any more."""
+
+    id: str
+    wire: Wire = GENERATION
+
+
 class OrderTaken(Struct, frozen=True):
     """The order is durable at the hub and will be delivered."""
 

@@ -2,15 +2,15 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from holdfast.errors import HoldfastError
+from holdfast.wiring.events import stderr_event
 
 if TYPE_CHECKING:
+    from holdfast.adapters.fleet_link.signed_requests import SignedRequests
     from holdfast.agent.agent import Agent
     from holdfast.agent.local_api.listener_switch import Opened
     from holdfast.agent.membership import Membership
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from holdfast.ports.fleet_link import FleetLink
     from holdfast.ports.identity_key import IdentityKey
     from holdfast.ports.journal import Journal
-    from holdfast.wiring.agent_parts import Ports
+    from holdfast.ports.sealing import Opener
+    from holdfast.wiring.agent_parts import BackupPorts, Ports
     from holdfast.wiring.cli import SystemToolbox
 
 NODE_KEY_FILE, IDENTITY_FILE, AGENT_DB = "node.key", "identity.json", "agent.db"
@@ -76,6 +77,12 @@ class SystemAgent:
 
         return HttpFleetLink(member.hub, member.hub_key, key, lambda: member.fleet, self._box.clock, self._box.random)
 
+    def requests(self, member: "Membership", key: "IdentityKey") -> "SignedRequests":
+        """On a connection of their own: objects of backups delay no check-in."""
+        from holdfast.adapters.fleet_link.signed_requests import SignedRequests
+
+        return SignedRequests(member.hub, member.hub_key, key, lambda: member.fleet, self._box.clock, self._box.random)
+
     def arch(self) -> str:
         return os.uname().machine
 
@@ -117,7 +124,9 @@ class SystemAgent:
             try:
                 presence.tell(listening)
             except HoldfastError as trouble:
-                _say("run_dir_unwritable", {"message": trouble.message, "remedy": "choose another with --run-dir DIR"})
+                stderr_event(
+                    "run_dir_unwritable", {"message": trouble.message, "remedy": "choose another with --run-dir DIR"}
+                )
 
         tell("")
         try:
@@ -140,11 +149,11 @@ class SystemAgent:
             gc.enable()  # off in commands (ADR 0003), but an agent goes on
             watchdog_us = self._box.environ.get("WATCHDOG_USEC", "")
             watchdog_s = int(watchdog_us) / 1e6 if watchdog_us.isdigit() else None
-            closing = (ports.link.close, ports.runtime.close)
+            closing = (ports.link.close, ports.runtime.close, ports.backups.target.close)
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 # A thread that is still deleting, or a task that does not end, would keep the process: the next start
                 # goes on with it.
-                if not daemon.run(runner, daemon.live(agent, closing, notify, watchdog_s, _say)):
+                if not daemon.run(runner, daemon.live(agent, closing, notify, watchdog_s, stderr_event)):
                     os._exit(0)
             ports.audit.close()
             ports.journal.close()
@@ -171,7 +180,7 @@ def build_agent(
 
     ports = system_ports(home, member, running, box)
     time = NodeTime(ports.clock, ports.journal)
-    findings = Findings(time.now_s, _say)
+    findings = Findings(time.now_s, stderr_event)
 
     async def serve(host: str, port: int, opened: "Opened") -> None:
         await _serve(agent, ports, certificates, home.path(NONCES_FILE), host, port, opened)
@@ -181,10 +190,10 @@ def build_agent(
 
     kept = MembershipFile(member, write)
     always = (running.host, running.port) if running.host else None
-    door = ListenerSwitch(serve, always, member.address, findings, _say, listening)
+    door = ListenerSwitch(serve, always, member.address, findings, stderr_event, listening)
     certificates = NodeCertificates(ports.issuer, ports.clock, door)
     line = HttpNodeStreams(member.hub, member.hub_key, ports.key, lambda: member.fleet, box.clock, box.random)
-    streams = Streams(line, ports.runtime, certificates.serving, ports.clock, _say)
+    streams = Streams(line, ports.runtime, certificates.serving, ports.clock, stderr_event)
     agent = keepers.build(
         ports,
         member,
@@ -206,7 +215,7 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
     from holdfast.adapters.certificates.files import X509Certificates
     from holdfast.adapters.handshake.tls import TlsHandshake
     from holdfast.adapters.identity_key import file
-    from holdfast.adapters.machine.linux import LinuxMachine
+    from holdfast.adapters.machine.linux import LinuxMachine, container_storage
     from holdfast.adapters.name_server.dnsmasq.server import Dnsmasq
     from holdfast.adapters.prober.network import NetworkProber
     from holdfast.adapters.proxy.envoy.proxy import Envoy
@@ -233,7 +242,14 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
         acceptance=acceptance,
         storage=DirectoryStorage(running.data_dir, node),
         audit=FileAuditLog(path(AUDIT_FILE), path(AUDIT_HEAD_FILE), box.clock, box.disk),
-        machine=LinuxMachine(running.data_dir),
+        machine=LinuxMachine(
+            running.data_dir,
+            disks={
+                "data": running.data_dir,
+                "state": os.path.abspath(home.state_dir),
+                "containers": container_storage(),
+            },
+        ),
         key=key,
         clock=box.clock,
         random=box.random,
@@ -253,8 +269,27 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
         name_server=Dnsmasq(os.path.join(running.run_dir, f"dns-{node}")),
         resolver=DnspythonResolver(),
         notifier=partial(notifier_of, running.alert_networks),
-        data_dir=os.path.abspath(running.data_dir),
-        say=_say,
+        backups=_backup_ports(home, member, key, opener),
+        data_dir=running.data_dir,
+        say=stderr_event,
+    )
+
+
+def _backup_ports(home: SystemAgent, member: "Membership", key: "IdentityKey", opener: "Opener") -> "BackupPorts":
+    from holdfast.adapters.archive.process import ProcessArchiver
+    from holdfast.adapters.backup_target.hub import HubTarget
+    from holdfast.adapters.sealing.age import AgeSealer
+    from holdfast.adapters.sealing.identities import AgeIdentities
+    from holdfast.model import ssh_key
+    from holdfast.wiring.agent_parts import BackupPorts
+
+    return BackupPorts(
+        archiver=ProcessArchiver(),
+        target=HubTarget(home.requests(member, key), ssh_key.fingerprint(ssh_key.parse(member.hub_key))),
+        sealer=AgeSealer(),
+        opener=opener,
+        keys=AgeIdentities(),
+        home=home.path("backups"),
     )
 
 
@@ -282,10 +317,3 @@ async def _serve(
         await server.run(lambda bound: opened(server, bound))
     finally:
         nonces.close()
-
-
-def _say(event: str, fields: dict[str, object]) -> None:
-    """One event, one line, on stderr. Does not wait for the reader."""
-    line = msgspec.json.encode({"event": event, **fields})
-    with suppress(OSError):
-        os.write(2, line + b"\n")

@@ -11,7 +11,8 @@ from holdfast.agent.acceptance.log import AcceptanceLog
 from holdfast.agent.acceptance.parked import ParkedNotes
 from holdfast.agent.acceptance.rules_note import RulesNote
 from holdfast.agent.agent import Agent
-from holdfast.agent.keeper import Act, Keeper, acts_of
+from holdfast.agent.keeper import Act, Keepers
+from holdfast.agent.keeper_group import KeeperGroup
 from holdfast.agent.link import report
 from holdfast.agent.link.audit_copy import AuditCopy
 from holdfast.agent.link.audit_folding import AuditFolding
@@ -40,7 +41,7 @@ def agent_of(
     common: Common,
     accepting: Accepting,
     folding: AuditFolding,
-    keepers: tuple[Keeper, ...],
+    keepers: Keepers,
     inventory: ContainerInventory,
     streams: Streams | None,
     confirmed: Callable[[], None],
@@ -48,7 +49,7 @@ def agent_of(
     member = common.member
     arch = ports.machine.arch()
     reporter = Reporter(
-        keepers=keepers,
+        parts=keepers.reports,
         accepting=accepting,
         findings=common.findings,
         lanes=common.lanes,
@@ -57,14 +58,14 @@ def agent_of(
     )
     results = OrderResults(ports.journal)
     life = _life(ports, common)
-    acts = {**reporter.acts, **life.acts, **acts_of(keepers)}
+    acts = {**reporter.acts, **life.acts, **keepers.acts()}
     orders = _orders(ports, common, accepting, results, life, acts, folding, streams)
     messages = _messages(ports, common, accepting, reporter, results, life, inventory, folding)
     check_ins = CheckIns(
         link=ports.link,
         messages=messages,
         orders=orders,
-        keepers=keepers,
+        hint_takers=keepers.hint_takers,
         time=common.time,
         findings=common.findings,
         say=ports.say,
@@ -74,8 +75,15 @@ def agent_of(
     joining = Joining(
         link=ports.link, acceptance=ports.acceptance, member=member, arch=arch, say=ports.say, confirmed=confirmed
     )
+    group = KeeperGroup(
+        every=keepers.every,
+        followers=keepers.followers,
+        settlers=keepers.settlers,
+        accepting=accepting,
+        keeping=common.keeping,
+    )
     agent = Agent(
-        keepers=keepers,
+        keepers=group,
         accepting=accepting,
         orders=orders,
         lanes=common.lanes,

@@ -8,6 +8,8 @@ from holdfast.agent.keeping import Keeping
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.link.pace import Pace
 from holdfast.agent.membership import Membership
+from holdfast.agent.services.data.checkpoints import Checkpoints
+from holdfast.agent.services.data.restore import Restore
 from holdfast.agent.services.door import Door
 from holdfast.agent.services.keeper import Services
 from holdfast.agent.services.orders import ServiceOrders
@@ -19,7 +21,10 @@ from holdfast.agent.services.wanted import Wanted
 from holdfast.agent.time import NodeTime
 from holdfast.agent.wake import Wake
 from holdfast.ports.acceptance import Acceptance
+from holdfast.ports.archive import Archiver
+from holdfast.ports.archive_keys import ArchiveKeys
 from holdfast.ports.audit_log import AuditLog
+from holdfast.ports.backup_target import BackupTarget
 from holdfast.ports.certificate_store import CertificateStore
 from holdfast.ports.certificates import Certificates
 from holdfast.ports.clock import Clock
@@ -35,7 +40,19 @@ from holdfast.ports.proxy import Proxy
 from holdfast.ports.public_authority import PublicAuthority
 from holdfast.ports.random_source import RandomSource
 from holdfast.ports.runtime import Runtime
+from holdfast.ports.sealing import Opener, Sealer
 from holdfast.ports.storage import Storage
+
+
+class BackupPorts(Struct, frozen=True, kw_only=True):
+    """`home` is the archiver's own directory."""
+
+    archiver: Archiver
+    target: BackupTarget
+    sealer: Sealer
+    opener: Opener
+    keys: ArchiveKeys
+    home: str
 
 
 class Ports(Struct, frozen=True, kw_only=True):
@@ -61,6 +78,7 @@ class Ports(Struct, frozen=True, kw_only=True):
     name_server: NameServer
     resolver: Resolver
     notifier: MakeNotifier
+    backups: BackupPorts
     data_dir: str
     say: Say
 
@@ -89,4 +107,6 @@ class ServiceSide(Struct, frozen=True):
     records: Records
     containers: Containers
     door: Door
+    checkpoints: Checkpoints
+    restore: Restore
     changed: Wake  # called when the containers or the records changed

@@ -60,34 +60,31 @@ def kept(ports: Ports, common: Common, vouch: Vouch, door: Door, changed: Callab
     return Kept(passports, volumes, checkpoints, asides, retired)
 
 
+def restore_of(
+    ports: Ports, common: Common, kept: Kept, orders: ServiceOrders, wanted: Wanted, records: Records
+) -> Restore:
+    return Restore(
+        storage=ports.storage,
+        passports=kept.passports,
+        checkpoints=kept.checkpoints,
+        services=orders,
+        users=DataUsers(ports.storage, ports.runtime, ports.journal, common.lanes),
+        holds=Holds(wanted.read, records, common.services),
+        steps=OrderSteps(ports.journal, ports.clock),
+    )
+
+
 def acts(
-    ports: Ports,
-    common: Common,
-    kept: Kept,
-    orders: ServiceOrders,
-    wanted: Wanted,
-    deployments: Deployments,
-    records: Records,
+    ports: Ports, common: Common, kept: Kept, restore: Restore, wanted: Wanted, deployments: Deployments
 ) -> Mapping[str, Act]:
-    users = DataUsers(ports.storage, ports.runtime, ports.journal, common.lanes)
-    steps = OrderSteps(ports.journal, ports.clock)
     purge = Purge(
         storage=ports.storage,
         passports=kept.passports,
         retired=kept.retired,
         asides=kept.asides,
-        users=users,
-        steps=steps,
+        users=DataUsers(ports.storage, ports.runtime, ports.journal, common.lanes),
+        steps=OrderSteps(ports.journal, ports.clock),
         node=common.member.node,
-    )
-    restore = Restore(
-        storage=ports.storage,
-        passports=kept.passports,
-        checkpoints=kept.checkpoints,
-        services=orders,
-        users=users,
-        holds=Holds(wanted.read, records, common.services),
-        steps=steps,
     )
     attach = AttachData(wanted.read, kept.volumes, deployments, common.services)
     return {**purge.acts, **restore.acts, **kept.checkpoints.acts, **attach.acts}

@@ -1,5 +1,6 @@
 """What a fleet directory consists of and names: its files, images in a registry, certificates."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,11 @@ class SystemFiles:
         from holdfast.adapters.fleet_directory.posix import PosixFleetDirectory
 
         return PosixFleetDirectory(path)
+
+    def held(self, files: Mapping[str, bytes]) -> "FleetDirectory":
+        from holdfast.adapters.fleet_directory.memory import MemoryFleetDirectory
+
+        return MemoryFleetDirectory(files)
 
     def registry(self) -> "Registry":
         from holdfast.adapters.registry.oci import OciRegistry

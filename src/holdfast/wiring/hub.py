@@ -9,9 +9,12 @@ from functools import partial
 from holdfast.adapters.agent_link.http import HttpAgentLink
 from holdfast.adapters.audit_log.file import FileAuditLog
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
+from holdfast.adapters.backup_target.store_directory import StoreDirectory
+from holdfast.adapters.calendar.cronsim import CronCalendar
 from holdfast.adapters.identity_key import file as key_file
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.machine.addresses import own_names
+from holdfast.adapters.machine.linux import LinuxMachine
 from holdfast.adapters.nonces.memory import MemoryNonces
 from holdfast.adapters.nonces.sqlite import SqliteNonces
 from holdfast.adapters.notifier.command import CommandNotifier
@@ -20,9 +23,14 @@ from holdfast.errors import Invalid
 from holdfast.hub import hub_key
 from holdfast.hub.alerts.alarms import Alarms
 from holdfast.hub.alerts.finding_watch import FindingWatch
+from holdfast.hub.alerts.own_disk import OwnDisk
 from holdfast.hub.alerts.service_watch import ServiceWatch
 from holdfast.hub.alerts.writer import AlertWriter
+from holdfast.hub.backups.deletion import Deletion
+from holdfast.hub.backups.receipt_rule import ReceiptRule
+from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.commit_audit import CommitAudit
+from holdfast.hub.finding_log import FindingLog, Say
 from holdfast.hub.fleet_views import FleetViews
 from holdfast.hub.http.limiter import for_pace
 from holdfast.hub.http.refusals import Refusals
@@ -52,6 +60,7 @@ from holdfast.hub.watchers.fleet_findings import FleetFindings
 from holdfast.hub.watchers.move_releases import MoveReleases
 from holdfast.hub.watchers.standby import Standby
 from holdfast.model.cadence import FAST, NORMAL, Cadence
+from holdfast.model.disk_room import DiskRoom
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.clock import Clock
 from holdfast.ports.disk import Disk
@@ -61,6 +70,7 @@ from holdfast.ports.nonces import Nonces
 from holdfast.ports.notifier import MakeNotifier, Notifier
 from holdfast.ports.random_source import RandomSource
 from holdfast.wiring import hub_identity
+from holdfast.wiring.events import stderr_event
 from holdfast.wiring.hub_http import HubFleet, Parts, plain_host
 from holdfast.wiring.notifiers import notifier_of
 
@@ -78,10 +88,12 @@ def fleet(
     make_notifier: MakeNotifier | None = None,
     notifiers: Sequence[Notifier] = (),
     knock: Knock | None = None,
+    disks: Callable[[], Sequence[DiskRoom]] = lambda: (),
+    say: Say = lambda event, fields: None,
 ) -> HubFleet:
-    time, wake, refusals = HubTime(clock), asyncio.Event(), Refusals(audit)
+    time, wake = HubTime(clock), asyncio.Event()
     registry = Registry(hub, store, pace, partial(newcomer.load, store, time))
-    alarms = Alarms(store, clock, make_notifier, notifiers)
+    alarms = Alarms(store, clock, make_notifier, notifiers, CronCalendar())
     alerts = AlertWriter(registry=registry, store=store, random=random, alarms=alarms, time=time)
     deployments, edges = Deployments(registry), EdgeReports(registry, time)
     changes = ReportChanges(time.now_s())
@@ -89,17 +101,38 @@ def fleet(
     standby = Standby(registry, store, time, edges)
     services = ServiceWatch(registry, store, alerts, deployments, time)
     traffic = FindingWatch(registry, store, alerts, time)
+    own_disk = OwnDisk(disks, store, alerts)
     moves, withdrawals = MoveReleases(registry, edges), DnsWithdrawals(registry, time)
     watched = WatchedFleet(
         registry=registry,
         commits=(standby, alarms, services, convergence, moves, withdrawals, CommitAudit(hub, audit)),
-        reports=(standby, changes, services, traffic, convergence, moves, withdrawals),
+        reports=(standby, changes, services, traffic, own_disk, convergence, moves, withdrawals),
         hints=(standby, moves, withdrawals),
-        findings=(FleetFindings(registry, time, standby), standby, alarms),
+        findings=(FleetFindings(registry, time, standby), standby, own_disk, alarms),
         time=time,
         wake=wake,
     )
     liveness = Liveness(fleet=watched, store=store, random=random, alerts=alerts, knock=knock, time=time)
+    log = FindingLog(watched.findings, say, time)
+    loop = WatchLoop(fleet=watched, liveness=liveness, alarms=alarms, log=log, time=time, wake=wake)
+    return _served(hub, store, audit, watched, registry, liveness, convergence, changes, standby, loop, time)
+
+
+def _served(
+    hub: HubReader,
+    store: LedgerStore,
+    audit: AuditLog,
+    watched: WatchedFleet,
+    registry: Registry,
+    liveness: Liveness,
+    convergence: Convergence,
+    changes: ReportChanges,
+    standby: Standby,
+    loop: WatchLoop,
+    time: HubTime,
+) -> HubFleet:
+    """What nodes and operators ask of a watched fleet."""
+    refusals = Refusals(audit)
     check_ins = CheckInHandler(
         registry=registry,
         fleet=watched,
@@ -112,8 +145,6 @@ def fleet(
     joining = Joining(
         fleet=watched, registry=registry, liveness=liveness, store=store, audit=audit, refusals=refusals, time=time
     )
-    orders = Orders(fleet=watched, registry=registry, store=store, audit=audit, refusals=refusals, time=time)
-    revocations = Revocations(fleet=watched, registry=registry, store=store, audit=audit, refusals=refusals)
     views = FleetViews(
         fleet=watched,
         registry=registry,
@@ -127,10 +158,10 @@ def fleet(
         watched=watched,
         check_ins=check_ins,
         joining=joining,
-        orders=orders,
-        revocations=revocations,
+        orders=Orders(fleet=watched, registry=registry, store=store, audit=audit, refusals=refusals, time=time),
+        revocations=Revocations(fleet=watched, registry=registry, store=store, audit=audit, refusals=refusals),
         views=views,
-        loop=WatchLoop(fleet=watched, liveness=liveness, alarms=alarms, time=time, wake=wake),
+        loop=loop,
         registry=registry,
         standby=standby,
     )
@@ -178,6 +209,8 @@ class HubParts:
             make_notifier=partial(notifier_of, serving.alert_networks),
             notifiers=_commanded(serving.alert_command),
             knock=Dialling(hub, store, HttpAgentLink(key, self._clock, self._random)).knock,
+            disks=_disks(serving.state_dir),
+            say=stderr_event,
         )
         return Parts(
             hub=hub,
@@ -192,6 +225,7 @@ class HubParts:
             rates=for_pace(pace),
             founding=pinned.fleet if pinned is not None else "",
             declared=hub.trust if isinstance(hub, LegacySource) else None,
+            backups=_backups(hub, serving.state_dir),
         )
 
     def _state(self, state_dir: str | None) -> tuple[LedgerStore, Nonces, AuditLog]:
@@ -210,6 +244,19 @@ def _check_key(hub: HubLink, path: str, state_dir: str) -> None:
     """Before a missing key is made: the fleet may know this hub by another key."""
     known = key_file.load(path)
     hub_key.check(hub.applied(), known.line if known is not None else None, path, state_dir)
+
+
+def _disks(state_dir: str | None) -> Callable[[], Sequence[DiskRoom]]:
+    """Of a hub that has a ledger."""
+    here = os.path.abspath(state_dir or "/")
+    return LinuxMachine(here, disks={"state": here} if state_dir is not None else {}).disks
+
+
+def _backups(hub: HubReader, state_dir: str | None) -> BackupStore | None:
+    if state_dir is None:
+        return None
+    objects = StoreDirectory(os.path.join(state_dir, "backups"))
+    return BackupStore(objects, ReceiptRule(hub), Deletion(hub, objects))
 
 
 def _commanded(alert_command: str) -> tuple[Notifier, ...]:

@@ -1,11 +1,13 @@
 """The composition of a hub's HTTP interface and its daemon: chooses products and nothing else."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from holdfast.adapters.http_server.hub import HubServer
 from holdfast.adapters.http_server.loop import new_loop
+from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.daemon import Daemon, Shown
 from holdfast.hub.fleet_views import FleetViews
 from holdfast.hub.http import limits, openapi
@@ -13,6 +15,7 @@ from holdfast.hub.http.admission import Admission
 from holdfast.hub.http.authentication import Authentication
 from holdfast.hub.http.denials import Denials
 from holdfast.hub.http.handlers.audit import Audit
+from holdfast.hub.http.handlers.backups import Backups
 from holdfast.hub.http.handlers.commits import Commits
 from holdfast.hub.http.handlers.description import Description
 from holdfast.hub.http.handlers.nodes import Nodes, SalvageStore
@@ -36,11 +39,13 @@ from holdfast.hub.nodes.check_in import CheckInHandler
 from holdfast.hub.nodes.joining import Joining
 from holdfast.hub.nodes.registry import Registry
 from holdfast.hub.nodes.revocation import Revocations as RevocationDesk
+from holdfast.hub.orders import queue
 from holdfast.hub.orders.relay import Relay
 from holdfast.hub.orders.submission import Orders as OrderDesk
 from holdfast.hub.watch_loop import WatchLoop
 from holdfast.hub.watched_fleet import WatchedFleet
 from holdfast.hub.watchers.standby import Standby
+from holdfast.model.order import FETCHES
 from holdfast.model.trust import Trust
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.clock import Clock
@@ -82,6 +87,7 @@ class Parts(Struct, frozen=True):
     rates: Rates = Rates()
     founding: str = ""  # the fleet this ledger is pinned to
     declared: Trust | None = None  # of a fleet directory that is served unsigned
+    backups: BackupStore | None = None  # None: this hub has no disk of its own
 
 
 def daemon(parts: Parts, host: str, port: int) -> Daemon:
@@ -117,6 +123,14 @@ def daemon(parts: Parts, host: str, port: int) -> Daemon:
     return Daemon(server=server, api=api, workers=workers, fleet=parts.fleet.loop, shown=parts.shown, new_loop=new_loop)
 
 
+def _ordered(registry: Registry) -> Callable[[str, str], bool]:
+    def ordered(node: str, service: str) -> bool:
+        member = registry.members.get(node)
+        return member is not None and queue.is_ordered(member, f"data.{service}", FETCHES)
+
+    return ordered
+
+
 def handlers(parts: Parts, limiter: Limiter) -> "Mapping[type, object]":
     """One handler per noun, by its class: routes name theirs."""
     hub, fleet, clock, relay = parts.hub, parts.fleet, parts.clock, Relay()
@@ -139,6 +153,7 @@ def handlers(parts: Parts, limiter: Limiter) -> "Mapping[type, object]":
         Streams(relay, clock),
         Revocations(fleet.revocations),
         Audit(fleet.views),
+        Backups(hub, parts.backups, _ordered(fleet.registry)),
     )
     return {type(handler): handler for handler in made}
 

@@ -1,22 +1,24 @@
 """Build the agent out of ports: each class gets exactly what it uses. There is no policy here.
 
-The tuple of keepers is the seam: a new part of a node is one more entry. Its order is the order of their fields in a
-report, and the order in which they follow a revision.
+The tuples of keepers are the seam: a new part of a node is one more entry in those of the Protocols that it has
+(agent/keeper.py).
 """
 
 from collections.abc import Callable
 
 from msgspec import Struct
 
+from holdfast.adapters.calendar.cronsim import CronCalendar
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.acceptance.anchors import Store
 from holdfast.agent.acceptance.vouching import Vouching
 from holdfast.agent.agent import Agent
+from holdfast.agent.disks.keeper import Disks
 from holdfast.agent.figures.keeper import Figures
 from holdfast.agent.findings import Findings
 from holdfast.agent.hub_silence.keeper import HubSilence
 from holdfast.agent.hub_silence.targets import Targets
-from holdfast.agent.keeper import Keeper
+from holdfast.agent.keeper import Keepers
 from holdfast.agent.keeping import Keeping
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.link.audit_folding import AuditFolding
@@ -30,8 +32,9 @@ from holdfast.agent.services.orders import ServiceOrders
 from holdfast.agent.services.rollout.images import Images
 from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.agent.time import NodeTime
+from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.agent.wake import Wake
-from holdfast.wiring import schedules
+from holdfast.wiring import backups, schedules
 from holdfast.wiring.agent_link import accepting_of, agent_of
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 from holdfast.wiring.services import service_side
@@ -48,12 +51,13 @@ class Built(Struct, frozen=True):
     images: Images
     reporter: Reporter
     life: OrderLife
+    keepers: Keepers
 
 
 def build(
     ports: Ports,
     member: Membership,
-    certificates: Keeper,
+    certificates: NodeCertificates,
     *,
     time: NodeTime | None = None,
     findings: Findings | None = None,
@@ -69,30 +73,42 @@ def build(
     folding = AuditFolding(ports.audit, ports.clock)
     accepting = accepting_of(ports, common, folding, anchored)
     traffic = traffic_side(ports, common)
-    services = service_side(ports, common, traffic, Vouching(accepting, ports.acceptance).of)
-    keepers: tuple[Keeper, ...] = (
-        certificates,
-        services.keeper,
-        traffic.proxy,
-        traffic.edges,
-        traffic.certificates,
-        traffic.dns,
-        schedules.keeper(ports, common, services),
-        _figures(ports, common, services),
-        _hub_silence(ports, common, accepting),
+    vouch = Vouching(accepting, ports.acceptance).of
+    services = service_side(ports, common, traffic, vouch)
+    schedule, figures = schedules.keeper(ports, common, services), _figures(ports, common, services)
+    backup = backups.keeper(ports, common, accepting, services, vouch)
+    silence, disks = _hub_silence(ports, common, accepting), _disks(ports, common)
+    proxy, edges, routes, dns = traffic.proxy, traffic.edges, traffic.certificates, traffic.dns
+    keepers = Keepers(
+        every=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, figures, silence, disks),
+        followers=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, figures, silence),
+        hint_takers=(services.keeper, dns, silence),
+        reports=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, figures),
+        settlers=(services.keeper,),
+        actors=(certificates, services.keeper, schedule, backup),
     )
     agent, reporter, life = agent_of(ports, common, accepting, folding, keepers, services.inventory, streams, confirmed)
-    return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter, life)
+    return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter, life, keepers)
 
 
 def _hub_silence(ports: Ports, common: Common, accepting: Accepting) -> HubSilence:
     return HubSilence(
-        targets=Targets(ports.acceptance, ports.secrets.value, ports.notifier),
+        targets=Targets(ports.acceptance, ports.secrets.value, ports.notifier, CronCalendar()),
         journal=ports.journal,
         time=common.time,
         pace=common.pace,
         findings=common.findings,
         is_level=lambda: accepting.is_level,
+        report=common.report,
+        node=common.member.node,
+    )
+
+
+def _disks(ports: Ports, common: Common) -> Disks:
+    return Disks(
+        look=ports.machine.disks,
+        facts=ports.journal,
+        findings=common.findings,
         report=common.report,
         node=common.member.node,
     )

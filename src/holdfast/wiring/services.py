@@ -76,7 +76,7 @@ def _parts(ports: Ports, common: Common, vouch: Vouch) -> Parts:
         inventory=ContainerInventory(ports.runtime, ports.journal, fleet, changed),
         health_checks=HealthChecks(ports.prober, ports.clock, door.probes, felt, common.pace.start_s),
         outcomes=Outcomes(findings, ports.say),
-        crashes=CrashLoops(ports.clock, findings, changed),
+        crashes=CrashLoops(ports.clock, findings, ports.journal, changed),
         images=Images(ports.runtime),
         networks=Networks(ports.runtime, door, fleet),
         data=data.kept(ports, common, vouch, door, changed),
@@ -119,6 +119,7 @@ def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch) -
         containers=containers,
         wake=common.services,
     )
+    restore = data.restore_of(ports, common, parts.data, orders, wanted, parts.records)
     services = Services(
         wanted=wanted,
         passes=Passes(
@@ -134,7 +135,7 @@ def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch) -
         status=status,
         retired=parts.data.retired,
         records=parts.records,
-        acts={**orders.acts, **data.acts(ports, common, parts.data, orders, wanted, deployments, parts.records)},
+        acts={**orders.acts, **data.acts(ports, common, parts.data, restore, wanted, deployments)},
     )
     parts.changed.connect(status.changed)
     parts.felt.connect(status.changed, rest.felt)
@@ -150,6 +151,8 @@ def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch) -
         parts.records,
         containers,
         parts.door,
+        parts.data.checkpoints,
+        restore,
         parts.changed,
     )
 
@@ -197,7 +200,7 @@ def _rollouts(
         here=here,
         records=parts.records,
         inventory=parts.inventory,
-        runtime=ports.runtime,
+        lanes=common.lanes,
         outcomes=parts.outcomes,
         volumes=parts.data.volumes,
     )

@@ -60,7 +60,7 @@ def test_each_verb_has_the_permission_for_its_act_and_its_thing() -> None:
         await one.run(NEW, 5.0)
         await one.remove_network("net", "web")
         await one.start(WEB)
-        await one.stop(WEB, 1.0)
+        await one.stop(WEB)
         await one.remove(WEB)
         await one.remove(WEB, REPLACE)
         assert [(verb, allowed.act, allowed.thing) for verb, allowed in runtime.given] == [

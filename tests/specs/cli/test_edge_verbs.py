@@ -88,6 +88,7 @@ def test_status_says_certificate_backend_handshake_and_dns_and_whose_word_it_is(
             "chain of 2",
             "reached, and its certificate proves its name",
             "agrees with the revision",
+            "first seen 0 s ago, made every 9 s",  # N43
         ):
             assert words in said, words
 
@@ -289,6 +290,23 @@ def test_a_hostname_whose_service_does_not_work_is_not_live_n17(
     public_scene(tmp_path, story)
 
 
+def test_a_hostname_that_waits_for_a_service_that_failed_is_down_n15(tmp_path: Path) -> None:
+    """Nothing of it runs, and nothing will without a person."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(live(one, phase="waiting", step="backend", message="no container that answers"))
+        failed = one.state("failed")
+        one.says(replace(failed, serving=""))
+        assert asks(one, "status", code=1)[0]["status"] == "down"
+        one.says(replace(failed, phase="settling", serving=""))
+        assert asks(one, "status")[0]["status"] == "waiting"
+        one.says(replace(failed, serving="1" * 64))
+        assert asks(one, "status")[0]["status"] == "waiting", "the version before serves"
+
+    public_scene(tmp_path, story)
+
+
 def test_ps_hands_out_no_url_that_nobody_answers_for(tmp_path: Path) -> None:
     """M-44: the port inside, and the step that is missing outside."""
 
@@ -325,6 +343,24 @@ def test_who_stands_in_is_reached_and_what_its_home_lacks_is_not_said_of_it(tmp_
         assert "does not reach" not in one.operator.does("status")
         one.edge(live(one, node="w2", backend_trouble=text, code="backend_unreachable"))
         assert asks(one, "status", code=1)[0]["status"] == "unreachable", "neither of them answers"
+
+    public_scene(tmp_path, story)
+
+
+def test_a_backend_that_is_reached_and_has_no_container_that_answers_is_down_n17(tmp_path: Path) -> None:
+    async def story(one: Public) -> None:
+        applied(one, public_service(node="w1", failover=("w2",)))
+        idle = {"backend_trouble": "w1: no container that answers", "code": "backend_down"}
+        told = {"message": "w1: no container that answers", "remedy": "holdfast ps web"}
+        one.edge(live(one, **idle, **told))
+        (found,) = asks(one, "status", code=1)
+        assert (found["status"], found["backend_reachable"], found["findings"]) == ("down", False, [])
+        shown = one.operator.does("edge", "status", code=1)
+        assert "no container that answers" in shown and "not reached" not in shown
+        assert "backend_unreachable" not in one.operator.does("status", "--json"), "its own node has the finding"
+        assert "not public: down" in one.operator.does("ps", "web")
+        one.edge(live(one, node="w2", **idle))
+        assert asks(one, "status", code=1)[0]["status"] == "unreachable", "the standby does not answer either"
 
     public_scene(tmp_path, story)
 

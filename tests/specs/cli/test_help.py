@@ -49,7 +49,7 @@ def test_the_overview_lists_every_verb_under_its_noun_within_80_columns(
 
 
 @pytest.mark.parametrize(("columns", "shown"), [("20", 40), ("64", 64), ("300", 100)])
-def test_pages_are_as_wide_as_the_terminal_within_bounds(
+def test_pages_are_as_wide_as_the_terminal_within_bounds_n44(
     columns: str, shown: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
@@ -123,6 +123,6 @@ def test_a_word_that_is_near_to_nothing_gets_no_guess() -> None:
     assert "did you mean" not in ran("xyzzy")[2]
 
 
-def test_the_version_is_printed_for_people_and_programs() -> None:
+def test_the_version_is_printed_for_people_and_programs_n44() -> None:
     assert ran("version")[1] == f"holdfast {__version__}\n"
     assert json.loads(ran("version", "--json")[1]) == {"version": __version__}

@@ -78,7 +78,7 @@ def a_record(**more: object) -> RevisionRecord:
     return replace(RevisionRecord(1, "ab" * 32, (), START_S, approval, {"create": 1, "update": 5}), **more)
 
 
-def test_a_revision_names_its_first_addresses_its_signers_and_its_message() -> None:
+def test_a_revision_names_its_first_addresses_its_signers_and_its_message_n37() -> None:
     line = shown(a_record(addresses=("service.a", "service.b", "service.c", "service.d"), message=WHY))
     assert "abababababab  signed by alice, bob  1 create, 5 update: service.a, service.b, service.c, +3 more" in line
     assert line.rstrip().endswith(f"+3 more  {WHY}")
@@ -98,7 +98,7 @@ def test_the_message_of_a_hostile_hub_is_harmless_and_short() -> None:
     assert not CONTROLS & set(line) and line.count("\n") == 1 and len(line) < 500
 
 
-def test_every_applying_verb_records_its_message(tmp_path: Path) -> None:
+def test_every_applying_verb_records_its_message_n37(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
         verbs = (("apply",), ("deploy", "web"), ("sync",), ("undeploy", "web"), ("rollback", "1"))
         for version, verb in enumerate(verbs, 5):

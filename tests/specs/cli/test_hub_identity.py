@@ -59,6 +59,36 @@ def test_a_pin_in_a_broken_file_is_not_forgotten_silently(text: str) -> None:
     assert raised.value.code == "hub_key_unknown"
 
 
+HALF_EDITED = f"{FILE}\n[[nodes]]\nname = \n"
+
+
+def test_a_mistake_elsewhere_in_the_file_hides_neither_the_key_of_the_hub_nor_the_operators_t8() -> None:
+    found = known({"fleet.toml": HALF_EDITED, "fleet.lock": LOCK})
+    assert (found.pin, found.fleet) == (HUB, FLEET)
+    assert found.knows(ALICE_SIGNER.public_key.blob) and not found.knows(ssh_key.parse(OTHER).blob)
+    assert known({"fleet.toml": HALF_EDITED}, {"HOLDFAST_HUB_KEY": OTHER}).pin == OTHER
+    assert known({"fleet.toml": f"fleet.hub_key = '{HUB}' # ours\n= broken"}).pin == HUB
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'hub_key = "{HUB}"\nhub_key = "{OTHER}"\n',
+        f'# hub_key = "{HUB}"\n= broken',
+        f'old_hub_key = "{HUB}"\n= broken',
+        f'hub_key = "{HUB}\n',
+        f'hub_key = "{HUB}" and more\n',
+        'hub_key = "nonsense"\n= broken',
+    ],
+    ids=["two", "comment", "another key", "no end", "more on the line", "no key"],
+)
+def test_a_key_that_a_broken_file_does_not_tell_for_sure_is_asked_for_t8(text: str) -> None:
+    with pytest.raises(Invalid) as raised:
+        known({"fleet.toml": text})
+    assert raised.value.code == "hub_key_unknown"
+    assert "HOLDFAST_HUB_KEY='ssh-ed25519 " in raised.value.remedy and "`holdfast hub check`" in raised.value.remedy
+
+
 RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7"
 
 

@@ -20,7 +20,7 @@ def fleet_of(service: Service) -> Fleet:
     return small_fleet({"web": 1, "db": service}, ("w1", "w2"))
 
 
-SNAPSHOT = fleet_of(with_volumes(DATA, snapshot=Snapshot("full")))
+SNAPSHOT = fleet_of(with_volumes(DATA, snapshot=Snapshot("cli")))
 
 
 def declare(one: Scene, fleet: Fleet) -> None:
@@ -35,8 +35,8 @@ def test_a_plan_and_an_apply_refuse_a_key_that_is_new_with_its_line(tmp_path: Pa
             one.operator.does(verb, *(["db"] if verb == "deploy" else []), "--json", code=INVALID)
             said = one.operator.complaint
             assert said["code"] == "invalid_fleet"
-            assert "services/db.toml:" in said["message"] and "no snapshots are taken" in said["message"]
-            assert "remove the table" in said["message"]
+            assert "services/db.toml:" in said["message"] and "no command runs before" in said["message"]
+            assert "or remove the key" in said["message"]
         assert one.rig.head == before
 
     scene(tmp_path, story)
@@ -46,14 +46,13 @@ def test_where_the_key_is_applied_a_plan_warns_and_changes_nothing(tmp_path: Pat
     async def story(one: Scene) -> None:
         found = one.operator.shows("plan")
         assert [change["address"] for change in found["changes"]] == ["node.w1"], "the key it joined with"
-        assert len(found["warnings"]) == 2
-        assert "services/db.toml: snapshot" in found["warnings"][0]
-        assert found["warnings"][1].startswith("nothing is archived yet")
+        assert len(found["warnings"]) == 1
+        assert "services/db.toml: snapshot.method" in found["warnings"][0]
         one.operator.fleet = changed(one.operator.fleet, web=2)
         found = one.operator.shows("plan")
         assert [change["address"] for change in found["changes"]] == ["node.w1", "service.web"]
-        assert len(found["warnings"]) == 2
-        assert "Warning: nothing is archived yet" in one.operator.does("plan")
+        assert len(found["warnings"]) == 1
+        assert "Warning: not built yet" in one.operator.does("plan")
 
     scene(tmp_path, story, SNAPSHOT)
 
@@ -76,10 +75,10 @@ def test_validate_warns_because_it_does_not_know_what_is_applied(tmp_path: Path)
     async def story(one: Scene) -> None:
         declare(one, SNAPSHOT)
         found = one.operator.shows("validate")
-        assert found["valid"] is True and len(found["warnings"]) == 2
+        assert found["valid"] is True and len(found["warnings"]) == 1
         assert "holdfast plan refuses it if it is new" in found["warnings"][0]
         one.operator.does("validate")
-        assert "warning: nothing is archived yet" in one.operator.err.getvalue()
+        assert "warning: not built yet" in one.operator.err.getvalue()
         declare(one, small_fleet())
         assert one.operator.shows("validate")["warnings"] == []
 
@@ -98,12 +97,13 @@ def test_status_lists_the_volumes_that_nothing_protects(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
         whole = {"service": "db", "component": "main", "node": "w1"}
         assert one.operator.shows("status")["unprotected"] == [
-            {**whole, "volume": "data", "protect": "backup"},
-            {**whole, "volume": "tmp", "protect": "none"},
-            {**whole, "volume": "/srv/x:/x", "protect": ""},
+            {**whole, "volume": "data", "protect": "backup", "why": "no_backup"},
+            {**whole, "volume": "tmp", "protect": "none", "why": "declared"},
+            {**whole, "volume": "/srv/x:/x", "protect": "", "why": "outside"},
         ]
-        assert "Volumes that nothing protects" in one.operator.does("status")
-        assert "db/data, db/tmp, db//srv/x:/x" in one.operator.out.getvalue()
+        text = one.operator.does("status")
+        assert "Volumes without a backup yet (holdfast backup list): db/data" in text
+        assert "as declared: db/tmp" in text and "which no backup holds: db//srv/x:/x" in text
 
     scene(tmp_path, story, fleet_of(with_volumes(DATA, Volume("tmp", "/t", "none"), "/srv/x:/x", node="w1")))
 
@@ -121,6 +121,6 @@ def test_status_names_ten_volumes_and_counts_the_others(tmp_path: Path) -> None:
 def test_status_without_volumes_says_nothing_of_them(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
         assert one.operator.shows("status")["unprotected"] == []
-        assert "protects" not in one.operator.does("status")
+        assert "backup" not in one.operator.does("status")
 
     scene(tmp_path, story)

@@ -1,6 +1,7 @@
 """Applying verbs end when their result was seen: by the signed word of the node, step by step (M-46, I-21)."""
 
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -476,5 +477,114 @@ def test_an_undeploy_shows_its_steps_and_ends_after_the_last_of_them(tmp_path: P
             ("stop main 0", "done"),
             ("remove network n", "done"),
         ]
+
+    scene(tmp_path, story)
+
+
+def ways_back(text: str) -> list[str]:
+    """The commands of a remedy that change the fleet."""
+    found = re.findall(r"`holdfast ([^`]*?)(?: --fleet [^`]*)?`", text)
+    return [words for words in found if not words.startswith("logs")]
+
+
+def test_the_way_back_from_a_first_deploy_that_failed_is_undeploy_t3(tmp_path: Path) -> None:
+    """A rollback would remove it, and needs --allow-removals for that."""
+
+    async def story(one: Scene) -> None:
+        one.says()
+        one.then(lambda: one.says(one.state("failed", step="start main 0", message="exit 1")))
+        deploys(one, 2, "--json", code=1)
+        assert ways_back(one.operator.complaint["remedy"]) == ["undeploy web"]
+        one.operator.does("deploy", "web", "--json", code=1)
+        assert ways_back(one.operator.complaint["remedy"]) == ["undeploy web"], "also the second time"
+        one.operator.does("rollback", "--detach", code=3)
+        one.operator.does("undeploy", "web", "--detach")
+
+    scene(tmp_path, story, small_fleet((), ("w1", "w2")))
+
+
+def test_the_way_back_from_the_first_revision_is_undeploy_t3(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.says(one.state("failed", step="start main 0", message="exit 1"))
+        one.operator.does("deploy", "web", "--json", code=1)
+        assert ways_back(one.operator.complaint["remedy"]) == ["undeploy web"]
+
+    scene(tmp_path, story)
+
+
+def test_the_way_back_names_what_it_removes_t3(tmp_path: Path) -> None:
+    """One service is updated, another is new, both fail."""
+
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"))
+        one.operator.fleet = changed(one.operator.fleet, web=2, more=1)
+        both = ("more", "web")
+        one.then(lambda: one.says(*(one.state("failed", each, step="pull", message="no") for each in both)))
+        one.operator.does("apply", "--json", code=1)
+        remedy = one.operator.complaint["remedy"]
+        assert ways_back(remedy) == ["rollback --allow-removals 1"] and "removes service.more" in remedy
+        one.operator.does("rollback", "--allow-removals", "1", "--detach")
+
+    scene(tmp_path, story)
+
+
+def test_the_way_back_does_not_promise_a_command_that_is_refused_t3(tmp_path: Path) -> None:
+    """The new service is protected, and the fleet has more: no command takes all of it back."""
+
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"))
+        fleet = changed(one.operator.fleet, web=2, more=1)
+        more = replace(fleet.services["more"], protect=True)
+        one.operator.fleet = replace(fleet, services={**fleet.services, "more": more})
+        one.then(lambda: one.says(*(one.state("failed", each, step="pull", message="no") for each in ("more", "web"))))
+        one.operator.does("apply", "--json", code=1)
+        assert ways_back(one.operator.complaint["remedy"]) == []
+        one.operator.does("rollback", "--allow-removals", "1", "--detach", code=3)
+
+    scene(tmp_path, story)
+
+
+def test_a_deployed_version_that_does_not_work_is_not_said_to_keep_serving_t4(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        looping = ContainerState("web", "main", "unhealthy", state="restarting", restarts=1, last_exit="7")
+        one.then(lambda: one.says(one.state("converged"), containers=(looping,)))
+        deploys(one, 2, code=1)
+        one.operator.does("deploy", "web", code=1)
+        said = one.operator.err.getvalue()
+        assert "web was deployed on w1 and does not work: main is restarting (1 restart, last exit 7)" in said
+        assert "serving" not in said and "not updated" not in said
+
+    scene(tmp_path, story)
+
+
+def test_what_was_there_before_and_does_not_work_is_not_said_to_keep_serving_t4(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        old = ContainerState("web", "main", "unhealthy", deployment="before", state="restarting", restarts=9)
+        more: dict[str, Any] = {"serving": "before", "serving_revision": 1, "images": ("web:1",), "step": "pull"}
+        one.then(lambda: one.says(one.state("failed", **more), containers=(old,)))
+        deploys(one, 2, code=1)
+        said = one.operator.err.getvalue()
+        assert "web:1 (revision 1) keeps running, but main is restarting (9 restarts)" in said, said
+
+    scene(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("versions", "undoes"),
+    [({"more": 1}, "undeploy more"), ({"web": 2}, "rollback"), ({"web": 2, "more": 1}, "rollback --allow-removals 1")],
+    ids=["first", "update", "both"],
+)
+def test_ctrl_c_names_the_command_that_undoes_it_t3(tmp_path: Path, versions: dict[str, int], undoes: str) -> None:
+    def stops() -> None:
+        raise KeyboardInterrupt
+
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"))
+        one.operator.fleet = changed(one.operator.fleet, **versions)
+        one.then(stops)
+        one.operator.does("apply", code=130)
+        last = one.operator.err.getvalue().strip().splitlines()[-1]
+        assert f"to undo it: holdfast {undoes} --fleet " in last, last
+        one.operator.does(*undoes.split(), "--detach")
 
     scene(tmp_path, story)

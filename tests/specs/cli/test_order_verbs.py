@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from holdfast.cli.logs.log_order import Ordering
 from holdfast.cli.nodes.fleet_view import FleetView
-from holdfast.errors import SignatureRequired, Unreachable
+from holdfast.errors import NotPermitted, SignatureRequired, Unreachable
 from holdfast.model.deployment import ServiceState
 from holdfast.model.fleet import Operator, Thresholds
 from holdfast.model.node_view import NodesAnswer
 from holdfast.model.order import OrderResult, SignedOrder, decode_order
 from holdfast.model.order_view import OrderView
+from holdfast.model.principal import Principal
 from holdfast.model.report import RetiredData
 from holdfast.model.schedule import Schedule
 from holdfast.model.stream import LogsWanted
@@ -69,6 +70,12 @@ class Wire:
 
     def orders(self, node: str = "", limit: int = 20) -> Sequence[OrderView]:
         return self.rig.desk.orders(node or None, limit).orders
+
+    def cancel_order(self, order: str) -> None:
+        self.cancels(order)
+
+    def cancels(self, order: str, by: str = "alice") -> None:
+        at_once(self.rig.desk.cancel(Principal("operator", by), order))
 
 
 class Worker(Puppet):
@@ -250,7 +257,7 @@ def test_where_one_signature_is_not_enough_nothing_is_handed_in(tmp_path: Path) 
 
     def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
         trouble = box.fails(4, "restart", "web")
-        assert "needs 2 signature(s), 1 given" in trouble["message"]
+        assert "needs 2 signatures, 1 given" in trouble["message"]
         signs = " --key KEY && holdfast sign w1-restart.order --key KEY2 && holdfast order submit w1-restart.order"
         assert signs in re.sub(r" --(fleet|hub) \S+", "", trouble["remedy"]), "signatures come first"
         assert box.wire.orders() == ()
@@ -368,5 +375,216 @@ def test_force_cleanup_reaches_what_is_left_of_a_service_that_is_gone(tmp_path: 
         assert w1.did == [("force-cleanup", "service.web")], "where it was removed from"
         box.does("force-cleanup", "web", "-n", "w2")
         assert w2.did == [("force-cleanup", "service.web")]
+
+    scene(tmp_path, story)
+
+
+# ---- cancel
+
+
+def waiting(box: Box, *words: str) -> str:
+    (order,) = box.shows(*(words or ("restart", "web")), "--detach")["orders"]
+    return str(order["id"])
+
+
+def test_an_order_that_waits_is_taken_back_and_never_runs_n39(tmp_path: Path) -> None:
+    """`restart` for a machine that is off ran when it came back."""
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        order = waiting(box)
+        assert "to w1" in box.does("order", "cancel", order[:12])
+        w1.works()
+        assert w1.did == []
+        (listed,) = box.shows("order", "list")["orders"]
+        assert (listed["state"], listed["cancelled_by"], listed["result"]) == ("cancelled", "alice", None)
+        assert "cancelled" in box.does("order", "list")
+        assert box.shows("order", "cancel", order)["cancelled"], "twice is the same as once"
+        assert rig.restarted().desk.orders("w1", 9).orders[0].cancelled_by == "alice", "durable"
+        assert any("cancel-order" in line.decode() for line in rig.desk.audit_lines(None, 0, 99))
+
+    scene(tmp_path, story)
+
+
+def test_what_the_node_has_or_has_done_cannot_be_cancelled_n39(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        order = waiting(box)
+        answer = at_once(w1.says())
+        assert len(answer.orders) == 1
+        trouble = box.fails(5, "order", "cancel", order)
+        assert trouble["code"] == "order_not_waiting" and "may run it" in trouble["message"]
+        result = OrderResult(order, 1, "done")
+        at_once(w1.says(results=(result,), **w1.word()))
+        assert "it is done" in box.fails(5, "order", "cancel", order)["message"]
+        assert box.shows("order", "list")["orders"][0]["state"] == "done"
+
+    scene(tmp_path, story)
+
+
+def test_a_result_that_comes_after_all_is_shown_n39(tmp_path: Path) -> None:
+    """A hub that restarted does not know what it delivered before: the node has the last word."""
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        order = waiting(box)
+        at_once(w1.says())
+        rig.registry.members["w1"].orders[order].attempt = 0  # as after a restart
+        box.does("order", "cancel", order)
+        at_once(w1.says(results=(OrderResult(order, 1, "done"),), **w1.word()))
+        (listed,) = box.shows("order", "list")["orders"]
+        assert (listed["state"], listed["cancelled_by"]) == ("done", None)
+
+    scene(tmp_path, story)
+
+
+def test_who_could_not_sign_an_order_cannot_cancel_it_n39(tmp_path: Path) -> None:
+    eve = replace(operator_signer("eve", "apply")[0], scope=("service.other",))
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        order = waiting(box)
+        for name in ("eve", "mallory"):
+            with pytest.raises(NotPermitted):
+                box.wire.cancels(order, by=name)
+        assert box.wire.orders("w1")[0].cancelled_by == ""
+        box.wire.cancels(order, by="bob")
+        assert box.wire.orders("w1")[0].cancelled_by == "bob"
+        purge = waiting(box, "purge", "old", "-n", "w1", "--yes")
+        with pytest.raises(NotPermitted, match="bob could not sign an order to purge"):
+            box.wire.cancels(purge, by="bob")  # of grade apply
+
+    scene(tmp_path, story, Thresholds(), eve)
+
+
+def test_an_order_that_is_not_there_is_said_n39(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        first = waiting(box)
+        for id, why in (
+            ("0" * 32, "there is no order"),
+            ("abc", "too short"),
+            ("", "too short"),
+            (first[:3], "too short"),
+        ):
+            trouble = box.fails(2, "order", "cancel", id)
+            assert trouble["code"] == "not_found" and why in trouble["message"]
+        assert box.wire.orders("w1")[0].state == "waiting"
+
+    scene(tmp_path, story)
+
+
+def test_orders_of_streams_do_not_hide_the_others_n39(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        order = waiting(box)
+        plain = box.wire.orders
+
+        def with_logs(node: str = "", limit: int = 20) -> list[OrderView]:
+            logs = [replace(plain()[0], id=f"{number:032x}", action="logs") for number in range(30)]
+            return [*logs, *plain(node, limit)][:limit]
+
+        box.wire.orders = with_logs
+        assert [one["id"] for one in box.shows("order", "list")["orders"]] == [order]
+        assert len(box.shows("order", "list", "--all")["orders"]) == 20
+        assert len(box.shows("order", "list", "--all", "-n", "40")["orders"]) == 31
+
+    scene(tmp_path, story)
+
+
+def called_silent(box: Box) -> None:
+    """The hub calls every node unhealthy."""
+    nodes = box.wire.nodes
+
+    def unhealthy() -> NodesAnswer:
+        answer: NodesAnswer = nodes()
+        return replace(answer, nodes=tuple(replace(view, status="unhealthy") for view in answer.nodes))
+
+    box.wire.nodes = unhealthy
+
+
+@pytest.mark.parametrize("verb", SERVICE_VERBS)
+def test_a_silent_node_is_named_at_once_and_the_order_with_it_t5_n32(verb: str, tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w1.away = True
+        called_silent(box)
+        box.does(verb, "web", "--detach")
+        (order,) = box.wire.orders("w1")
+        said = box.err.getvalue()
+        assert "w1 is silent (last contact " in said and f"runs order {order.id} if it is back within 15 min" in said
+        assert f"holdfast order cancel {order.id} --fleet " in said, "it can be pasted"
+        box.does(verb, "web", "--timeout", "8s", code=6)
+        assert box.err.getvalue().count("w1 is silent") == 1 and "has not fetched" not in box.err.getvalue()
+        box.does("order", "cancel", order.id)
+
+    scene(tmp_path, story)
+
+
+def test_a_node_that_does_not_fetch_its_order_is_named_before_the_hub_calls_it_silent_t5_n32(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w1.away = True
+        box.does("restart", "web", "--timeout", "4s", code=6)
+        assert "has not fetched" not in box.err.getvalue(), "a node that is connected has fetched it by then"
+        box.does("restart", "web", "--timeout", "8s", code=6)
+        assert len(re.findall(r"w1 has not fetched order \w{32} yet", box.err.getvalue())) == 1
+        w1.away = False
+        box.does("restart", "web")
+        assert "has not fetched" not in box.err.getvalue()
+
+    scene(tmp_path, story)
+
+
+@pytest.mark.parametrize("verb", SERVICE_VERBS)
+def test_ctrl_c_names_the_order_and_what_goes_on_t6(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        def interrupted(seconds: float) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(box.clock, "sleep", interrupted)
+        box.does(verb, "web", code=130)
+        (order,) = box.wire.orders("w1")
+        said = box.err.getvalue()
+        assert f"Order {order.id} for w1 stays" in said and f"holdfast order cancel {order.id} --fleet " in said
+        assert "Interrupted." in said
+        box.does("order", "list", "--node", "w1")
+        box.does("order", "cancel", order.id)
+
+    scene(tmp_path, story)
+
+
+def test_ctrl_c_names_only_the_orders_that_have_no_result_yet_t6(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w2.said = {"services": (ServiceState("web", "converged", "0" * 16, standby=True),)}
+        at_once(w2.says(heartbeat=True, **w2.word()))
+        w2.away = True
+        sleep = box.clock.sleep
+
+        def interrupted(seconds: float) -> None:
+            if box.clock.monotonic_s() > 3:
+                raise KeyboardInterrupt
+            sleep(seconds)
+
+        monkeypatch.setattr(box.clock, "sleep", interrupted)
+        box.does("restart", "web", code=130)
+        said = box.err.getvalue()
+        assert w1.did and "for w2 stays" in said and "for w1 stays" not in said
+
+    scene(tmp_path, story)
+
+
+def test_ctrl_c_between_two_orders_names_the_one_that_is_at_the_hub_t6(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w2.said = {"services": (ServiceState("web", "converged", "0" * 16, standby=True),)}
+        at_once(w2.says(heartbeat=True, **w2.word()))
+        submit = box.wire.submit
+
+        def interrupted(order: SignedOrder) -> str:
+            if decode_order(order.order).node == "w2":
+                raise KeyboardInterrupt
+            id: str = submit(order)
+            return id
+
+        box.wire.submit = interrupted
+        box.does("restart", "web", code=130)
+        (order,) = box.wire.orders("w1")
+        assert f"Order {order.id} for w1 stays" in box.err.getvalue()
 
     scene(tmp_path, story)

@@ -30,7 +30,7 @@ def reported(
     terminal = Terminal(said, said, io.StringIO(), environ_no_colour=True)
     box = cast(Toolbox, Namespace(terminal=terminal, hubs=Namespace(reader=lambda target: target)))
     monkeypatch.setattr(outcome, "wait", (lambda *_: Outcome(got)) if isinstance(got, Receipts) else got)
-    args = Namespace(json=as_json, detach=False)
+    args = Namespace(json=as_json, detach=False, fleet=".", hub=None)
     try:
         code = commit_plan.report(HEAD, plan(small_fleet(), None), None, "https://hub", args, box)
     except Unreachable as trouble:
@@ -51,7 +51,7 @@ def test_some_nodes_accepted_and_one_did_not(as_json: bool, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
-def test_an_interrupt_while_waiting_says_that_the_revision_is_applied(
+def test_an_interrupt_while_waiting_says_that_the_revision_is_applied_n18(
     as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> Outcome:

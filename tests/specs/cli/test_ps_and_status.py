@@ -12,7 +12,7 @@ from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Component, Service
 from holdfast.model.hub_status import StatusFinding
 from holdfast.model.node_view import NodeView
-from holdfast.model.report import ContainerState, RetiredData
+from holdfast.model.report import ContainerState, NamesState, NodeFinding, RetiredData
 from holdfast.status.nodes import merged
 from holdfast.trust.reports import verify
 from tests.fleets.build import digest_pinned, small_fleet
@@ -244,6 +244,9 @@ def test_what_settles_is_held_or_unwell_is_said_and_what_is_fine_is_not(tmp_path
         assert codes() == set()
         one.says(one.state("settling", step="pull"), containers=(main_of(status="unhealthy"),))
         assert codes() == {"rollout_settling"}
+        away = NodeFinding("runtime_unavailable", "podman does not answer", "podman info", START_S)
+        one.says(one.state("settling"), containers=(main_of(status="unknown"),), findings=(away,))
+        assert codes() == {"service_unknown"}, "no rollout is under way (T9)"
         one.says(one.state("held"), containers=(main_of(status="stopped"),))
         assert codes() == {"service_held"}
         one.says(one.state("converged"), containers=(main_of(status="unhealthy"),))
@@ -328,5 +331,16 @@ def test_a_node_that_cannot_be_believed_is_named_instead_of_having_no_data(tmp_p
         assert document == {"retired": [], "unknown": ["w1"]}
         one.operator.does("retired")
         assert "Unknown for w1" in one.operator.err.getvalue()
+
+    scene(tmp_path, story)
+
+
+def test_numbers_agree_with_their_nouns_and_reasons_are_sentences_n42(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"), names=NamesState("0" * 64, 1, "dnsmasq 2"))
+        assert ", 1 record\n" in one.operator.does("node", "show", "w1")
+        said = one.operator.does("plan", "--explain", "service.web")
+        assert "\n  w2 was not chosen (runs 0 containers in this plan)\n" in said, said
+        assert one.operator.does("checkpoint", "list") == "", "no table without a row"
 
     scene(tmp_path, story)

@@ -2,13 +2,17 @@
 
 import io
 import json
+import os
 import sqlite3
+import subprocess
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.cli import main
+from holdfast.cli.secrets import secret_get
 from holdfast.cli.secrets.identity_file import identity_path
 from holdfast.cli.secrets.secret_value import VALUE_BYTES_MAX
 from holdfast.cli.terminal import Terminal
@@ -491,3 +495,100 @@ def test_a_secret_is_not_sent_to_an_agent_whose_verified_pulse_names_an_older_fo
         assert one.operator.complaint["code"] == "agent_too_old"
 
     scene(tmp_path, story)
+
+
+# ---- get
+
+
+class Shown(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def got(home: Home, *words: str, terminal: bool = False, identity: str = "") -> tuple[int, bytes, str]:
+    """Exit code, the bytes on standard output, and what was said beside them."""
+    raw, err = io.BytesIO(), io.StringIO()
+    out = (Shown if terminal else io.TextIOWrapper)(raw, write_through=True)
+    environ = {"HOME": str(home.root), "NO_COLOR": "1"} | ({"HOLDFAST_IDENTITY": identity} if identity else {})
+    box = wiring.SystemToolbox(Terminal(out, err, io.StringIO(), environ_no_colour=True), environ)
+    code = main.run(["secret", "get", *words, "--fleet", str(home.fleet)], box)
+    box.close()
+    return code, raw.getvalue(), err.getvalue()
+
+
+def test_get_gives_a_pipe_the_value_byte_for_byte_n38(home: Home) -> None:
+    home.service("web", service("w1", "db"))
+    value = bytes(range(256)) + CANARY
+    (home.root / "value").write_bytes(value)
+    assert home.run("secret", "set", "db", "--file", str(home.root / "value")) == 0
+    home.service("broken", "name = \n")
+    (home.fleet / "fleet.toml").write_text("[fleet")
+    assert got(home, "db") == (0, value, ""), "reads no other file (N30)"
+    code, shown, _ = got(home, "db", "--json")
+    document = json.loads(shown)
+    assert code == 0 and b64decode(document["value"]) == value and document["addresses"] == ["service.web"]
+
+
+def test_get_writes_a_private_file_and_overwrites_none_n38(home: Home) -> None:
+    home.seal_as_before("db", "@ada")
+    path = home.root / "out"
+    code, shown, said = got(home, "db", "--out", str(path))
+    assert code == 0 and CANARY not in shown and VALUE not in said
+    assert path.read_bytes() == CANARY and path.stat().st_mode & 0o777 == 0o600
+    path.write_bytes(b"mine")
+    assert got(home, "db", "--out", str(path))[0] == 5
+    assert path.read_bytes() == b"mine"
+
+
+def test_get_with_an_empty_file_name_prints_no_value_n38(home: Home) -> None:
+    """As `--out "$FILE"` with an unset variable."""
+    home.seal_as_before("db", "@ada")
+    assert got(home, "db", "--out", "")[:2] == (2, b"")
+
+
+def test_get_warns_on_a_terminal_and_sends_it_no_control_characters_n38(home: Home) -> None:
+    home.seal_as_before("db", "@ada")
+    code, shown, said = got(home, "db", terminal=True)
+    assert (code, shown) == (0, CANARY + b"\n") and "stays visible" in said
+    home.seal_as_before("evil", "@ada", value=b"\x1b]0;pwned\x07")
+    code, shown, said = got(home, "evil", terminal=True)
+    assert (code, shown) == (2, b"") and "--out FILE" in said
+
+
+def test_get_says_what_it_cannot_open_n38(home: Home) -> None:
+    home.seal_as_before("db", "@ada")
+    (home.root / "bob").write_bytes(person_file("bob"))
+    for words, identity in ((("db",), str(home.root / "bob")), (("db", "--identity", str(home.root / "bob")), "")):
+        code, shown, said = got(home, *words, identity=identity)
+        assert (code, shown) == (3, b"") and "is not sealed to it" in said and "remedy: " in said
+    code, _, said = got(home, "dbs")
+    assert code == 2 and "there is no secrets/dbs.age" in said and "did you mean db?" in said
+    (home.fleet / "secrets" / "db.age").write_bytes(b"plain")
+    assert "is not an age file" in got(home, "db")[2]
+
+
+def test_age_itself_opens_a_secret_as_documented_n38(home: Home) -> None:
+    """docs/guides/secrets.md and `secret get --help` name this line; Debian's age runs it."""
+    home.service("web", service("w1", "db"))
+    assert home.run("secret", "set", "db", piped=CANARY) == 0
+    line = "age -d -i ~/.config/holdfast/identity.age secrets/NAME.age | tail -n +2"
+    guide = (Path(__file__).parents[3] / "docs" / "guides" / "secrets.md").read_text()
+    assert line in guide and line in secret_get.DETAILS
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line.replace("NAME", "db")],
+        cwd=home.fleet,
+        env={"HOME": str(home.root), "PATH": os.environ["PATH"]},
+        capture_output=True,
+    )
+    assert (done.returncode, done.stdout) == (0, CANARY), done.stderr
+
+
+def test_init_says_which_identity_opens_secrets_and_that_a_copy_is_needed_n38(home: Home) -> None:
+    """Made or found: without that file no operator opens a secret any more, and no SSH key replaces it."""
+    identity = home.root / ".config" / "holdfast" / "identity.age"
+    assert home.run("init", str(home.root / "one"), "--yes", "--name", "one") == 0
+    assert f"Your age identity {identity} opens the secrets" in home.said
+    identity.unlink()
+    assert home.run("init", str(home.root / "two"), "--yes", "--name", "two") == 0
+    assert f"Created the age identity {identity}, which opens the secrets of this fleet" in home.said
+    assert "Keep a copy in a safe place: SSH keys open no secret" in home.said and identity.exists()

@@ -71,7 +71,7 @@ def test_a_cell_cannot_begin_a_line_or_move_the_cursor() -> None:
     assert not CONTROLS & set(line) and "\n" not in line
 
 
-def test_ps_and_node_list_break_no_row_at_sixty_columns(tmp_path: Path) -> None:
+def test_ps_and_node_list_break_no_row_at_sixty_columns_n44(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
         one.says(one.state("converged"), containers=(main_of(ports=("100.64.0.1:20003→8080",)),))
         for words in (("ps",), ("node", "list")):
@@ -87,7 +87,7 @@ def test_ps_and_node_list_break_no_row_at_sixty_columns(tmp_path: Path) -> None:
     scene(tmp_path, story)
 
 
-def test_a_dumb_terminal_gets_neither_colours_nor_live_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dumb_terminal_gets_neither_colours_nor_live_lines_n44(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(f"sys.{name}", Screen())
     monkeypatch.setenv("TERM", "dumb")

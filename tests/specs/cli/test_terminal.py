@@ -160,7 +160,7 @@ def test_the_status_of_a_hub_is_shown_harmlessly() -> None:
     found = HubStatus("1", "ledger", "f", NO_HEAD, NO_HEAD, {HOSTILE: 1}, (), (finding,))
     hub = Namespace(status=lambda: found, applied=lambda: None)
     box = Namespace(terminal=place, hubs=Namespace(reader=lambda target: hub), files=Namespace(fleet=lambda path: None))
-    status.run(Namespace(hub="http://127.0.0.1:1", fleet=".", json=False), cast(Toolbox, box))
+    status.run(Namespace(hub="http://127.0.0.1:1", fleet=".", json=False, check=False), cast(Toolbox, box))
     assert not CONTROLS & set(screen.getvalue()) and "owned" in screen.getvalue()
 
 

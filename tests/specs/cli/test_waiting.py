@@ -7,8 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.cli.terminal import Terminal
+from holdfast.model.alert_codes import OVER
 from holdfast.model.report import NodeFinding
-from holdfast.status.alarm_codes import OVER
 from holdfast.status.blockers import OF_NODE, OF_SERVICE
 from tests.fleets.build import START_S
 from tests.fleets.commands import Scene, changed, scene
@@ -252,10 +252,13 @@ def test_traffic_that_keeps_a_deploy_waiting_is_told_of_worker_and_edge(tmp_path
 
 
 def test_every_alarm_of_traffic_can_be_a_reason() -> None:
-    """But for certificates that grow old, which are served, and for runs beside the service."""
+    """But for certificates that grow old, which are served, for runs and backups beside the service, for what keeps
+    ending after it served, and for the machine."""
     assert OVER.keys() - OF_NODE - OF_SERVICE == {
         *("certificate_expiring", "certificate_stale"),
         *("schedule_failed", "schedule_missed"),
+        *("backup_failed", "backup_stale", "backup_damaged"),
+        *("crash_loop", "disk_filling"),
     }
 
 

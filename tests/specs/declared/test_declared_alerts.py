@@ -1,8 +1,11 @@
 """Alert targets and keys of machines as fleet.toml declares them."""
 
+import json
+
 import pytest
 
 from holdfast.model import sealed
+from holdfast.model.alert_codes import RECOVERY_OF
 from holdfast.model.fleet import AlertTarget
 from tests.fleets.sealing import sealed_to
 from tests.specs.declared.declared_fleets import BASE, FLEET, fleet_of, key_line, lines_of, only_problem, with_fleet
@@ -34,6 +37,15 @@ def test_a_target_of_nodes_names_a_secret() -> None:
         ('name = "x"\nwebhook = "https://a.test/"\napprise = "ntfy://a/b"\n', "has both"),
         ('name = "x"\nwebhook = "https://a.test/"\nnodes = ["hub1"]\n', "has nodes and webhook"),
         ('name = "x"\nwebhook = "https://a.test/"\nafter = "1h"\n', "has no effect without nodes"),
+        ('name = "x"\nwebhook = "https://a.test/"\ntimezone = "Europe/Oslo"\n', "has no effect without quiet"),
+        ('name = "x"\nwebhook = "https://a.test/"\nquiet_except = ["node_silent"]\n', "has no effect without quiet"),
+        ('name = "x"\nwebhook = "https://a.test/"\nquiet = "22-7"\n', "must be two times of day"),
+        ('name = "x"\nwebhook = "https://a.test/"\nquiet = "24:00-07:00"\n', "must be two times of day"),
+        ('name = "x"\nwebhook = "https://a.test/"\nquiet = "07:00-07:00"\n', "begins and ends at the same time"),
+        (
+            'name = "x"\nwebhook = "https://a.test/"\nquiet = "22:00-07:00"\ntimezone = "Mars/Olympus"\n',
+            'there is no time zone "Mars/Olympus"',
+        ),
         ('name = "x"\nwebhook = "http://a.test/"\n', "must be an https:// address"),
         ('name = "x"\nwebhook = "https://user@a.test/"\n', "must be an https:// address"),
         ('name = "x"\napprise = "no url"\n', "must be an Apprise URL"),
@@ -43,6 +55,46 @@ def test_a_target_of_nodes_names_a_secret() -> None:
 def test_a_target_that_could_tell_nobody_is_refused(text: str, what: str) -> None:
     found = only_problem(with_fleet(FLEET + "[[alerts]]\n" + text))
     assert what in found[3]
+
+
+@pytest.mark.parametrize(
+    ("lines", "where", "what"),
+    [
+        ('on = ["node_silent", "node_silnet"]', "on[1]", 'no alert "node_silnet" did you mean "node_silent"?'),
+        ('on = ["disk-filling"]', "on[0]", "must be the code of an alert"),
+        ('on = ["quota_gone"]', "on[0]", 'no alert "quota_gone" docs/reference/alerts.md'),
+        ('on = ["hub_silent"]', "on[0]", 'the hub sends no alert "hub_silent"'),
+        (
+            'quiet = "22:00-07:00"\nquiet_except = ["node_silent", "crash_lop"]',
+            "quiet_except[1]",
+            'no alarm "crash_lop" did you mean "crash_loop"?',
+        ),
+        (
+            'quiet = "22:00-07:00"\nquiet_except = ["node_back"]',
+            "quiet_except[0]",
+            'the hub sends no alarm "node_back"',
+        ),
+    ],
+)
+def test_a_code_that_no_alert_has_is_a_mistake_t10(lines: str, where: str, what: str) -> None:
+    found = only_problem(with_fleet(f'{FLEET}[[alerts]]\nname = "x"\nwebhook = "https://a.test/"\n{lines}\n'))
+    assert found[2] == f"alerts[0].{where}" and what in f"{found[3]} {found[4]}", found
+
+
+def test_every_code_that_the_hub_sends_may_be_named_t10() -> None:
+    on, alarms = sorted(RECOVERY_OF), sorted(code for code, ended in RECOVERY_OF.items() if not ended)
+    text = f'on = {json.dumps(on)}\nquiet = "22:00-07:00"\nquiet_except = {json.dumps(alarms)}\n'
+    found = fleet_of(with_fleet(f'{FLEET}[[alerts]]\nname = "x"\nwebhook = "https://a.test/"\n{text}')).alerts["x"]
+    assert (found.on, found.quiet_except) == (tuple(on), tuple(alarms))
+
+
+def test_a_target_of_nodes_has_quiet_hours_without_exceptions() -> None:
+    """Issue 14: nodes send only one alarm, so that an exception would be no quiet hours."""
+    text = '[[alerts]]\nname = "phone"\nsecret = "url"\nnodes = ["hub1"]\nquiet = "22:00-07:00"\ntimezone = "UTC"\n'
+    files = {**with_fleet(FLEET + text), "secrets/url.age": sealed.armoured(sealed_to("hub1"))}
+    assert fleet_of(files).alerts["phone"].quiet == "22:00-07:00"
+    found = only_problem({**files, **with_fleet(FLEET + text + 'quiet_except = ["hub_silent"]\n')})
+    assert found[2] == "alerts[0].quiet_except" and "nodes send only" in found[3]
 
 
 def test_a_command_is_only_a_flag_of_the_hub_process() -> None:

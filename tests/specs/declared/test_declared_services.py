@@ -242,7 +242,7 @@ def test_a_volume_without_protect_is_told_what_the_three_choices_mean() -> None:
     found = only_problem(with_service(WEB + 'volumes = [{name = "data", path = "/data"}]\n'))
     assert found[:4] == ("services/web.toml", 4, "components[0].volumes[0].protect", "missing key")
     for choice in (
-        '"backup" (the whole volume is to be archived; nothing is archived yet)',
+        '"backup" (the whole volume is backed up)',
         '"own:NAME"',
         '"none" (it may be lost)',
     ):
@@ -318,6 +318,12 @@ def test_settle_has_no_effect_beside_a_route_or_a_check_n16(beside: str) -> None
     assert the_service(WEB + 'settle = "9s"\n').components[0].settle == "9s"
     found = only_problem(with_service(WEB + 'settle = "9s"\n' + beside))
     assert found[2] == "components[0].settle" and "has no effect" in found[3] and found[4] == "remove settle"
+
+
+def test_the_time_to_end_has_a_limit_n46() -> None:
+    assert the_service(WEB + 'stop_timeout = "4m"\n').components[0].stop_timeout == "4m"
+    found = only_problem(with_service(WEB + 'stop_timeout = "241s"\n'))
+    assert found[2] == "components[0].stop_timeout" and found[4] == 'write at most "4m"'
 
 
 def test_an_exec_check_needs_its_command() -> None:

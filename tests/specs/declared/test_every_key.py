@@ -23,6 +23,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "nodes": "test_fewest_containers_then_the_alphabet_m_37",
         "trust": "test_a_threshold_of_two_collects_two_signatures",
         "timeouts": "test_the_limit_is_the_fleets_own",
+        "backups": "test_a_service_is_backed_up_at_the_interval_of_the_fleet",
         "alerts": "test_an_alert_target_is_applied_with_grade_destroy_and_touches_no_node_x04",
         "acme": "test_a_public_authority_s_certificate_is_served_and_its_absence_is_told",
         "dns": "test_whoever_serves_dns_knows_every_internal_name_c20",
@@ -70,6 +71,16 @@ EFFECTS: dict[str, dict[str, str]] = {
         "edge_route": "test_a_command_waits_as_long_as_the_timeouts_of_the_applied_fleet_allow",
         "health_check": "test_a_probe_takes_as_long_as_the_applied_revision_says",
         "undeploy": "test_a_backend_that_does_not_stop_is_not_waited_for_without_end",
+        "snapshot": "test_a_backup_waits_for_a_change_as_long_as_the_fleet_says_and_is_skipped_then_c18",
+    },
+    "Backups": {
+        "interval": "test_a_service_is_backed_up_at_the_interval_of_the_fleet",
+        "retain": "test_as_many_backups_stay_as_the_fleet_says",
+    },
+    "Snapshot": {
+        "method": "test_a_path_of_the_host_is_held_in_part_unless_a_method_says_more_m91",
+        "include": "test_the_files_of_a_backup_are_those_that_the_service_declares_m92",
+        "exclude": "test_the_files_of_a_backup_are_those_that_the_service_declares_m92",
     },
     "AlertTarget": {
         "name": "test_what_was_not_delivered_is_said_with_a_remedy_and_without_the_secret",
@@ -79,6 +90,9 @@ EFFECTS: dict[str, dict[str, str]] = {
         "secret": "test_x17_a_dead_hub_is_told_once_and_its_return_once",
         "nodes": "test_the_nodes_that_send_get_the_target_and_its_sealed_address_and_no_other_node_does",
         "after": "test_each_target_has_its_own_time",
+        "quiet": "test_what_is_raised_in_quiet_hours_is_sent_when_they_end",
+        "timezone": "test_quiet_hours_follow_the_clock_of_their_time_zone",
+        "quiet_except": "test_what_is_excepted_is_sent_in_quiet_hours_with_its_recovery",
     },
     "Acme": {
         "directory": "test_a_nonce_that_is_over_is_fetched_anew",
@@ -103,6 +117,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "active": "test_what_is_stopped_on_purpose_or_lists_nobody_is_never_started_elsewhere",
         "protect": "test_protection_survives_the_file_that_declared_it",
         "failover": "test_a_power_cut_is_bridged_by_the_listed_node_and_undone_when_home_serves_again",
+        "snapshot": "test_the_files_of_a_backup_are_those_that_the_service_declares_m92",
         "schedule": "test_a_run_has_the_image_the_volumes_and_a_container_of_its_own",
     },
     "Schedule": {
@@ -130,6 +145,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "hooks": "test_hooks_run_once_in_the_new_image_and_a_failing_one_stops_the_rollout",
         "user": "test_a_component_runs_as_the_user_that_it_declares_n13",
         "settle": "test_without_routes_and_checks_a_component_must_live_for_its_settle_time_n16",
+        "stop_timeout": "test_a_container_has_the_time_of_its_spec_to_end_n46",
         "scratch": "test_a_volume_of_the_image_that_the_file_does_not_name_is_a_finding_until_it_is_answered_n14",
     },
     "Volume": {

@@ -8,7 +8,7 @@ from msgspec import UNSET, inspect
 from msgspec.structs import replace
 
 from holdfast.declared import later, without_effect
-from holdfast.declared.later import BACKUP, OWN, TABLE, Row
+from holdfast.declared.later import METHOD, OWN, TABLE, Row
 from holdfast.declared.reference import is_known
 from holdfast.declared.without_effect import Judged, judge
 from holdfast.model.applied import Applied
@@ -58,15 +58,10 @@ SAMPLES: dict[Row, Sample] = {
         fleet_file(STORAGE), "fleet.toml: storage.nas", fleet_file(STORAGE + 'role = "bulk-data"\n')
     ),
     ("FleetFile", "policies", ""): Sample(policy('"fleet"'), "fleet.toml: policies.base", policy('"fleet"', "forbid;")),
-    ("FleetFile", "backups", ""): Sample(
-        fleet_file('[backups]\ninterval = "1h"\n'),
-        "fleet.toml: backups.interval",
-        fleet_file('[backups]\ninterval = "2h"\n'),
-    ),
-    ("Timeouts", "snapshot", ""): Sample(
-        fleet_file('[timeouts]\nsnapshot = "1h"\n'),
-        "fleet.toml: timeouts.snapshot",
-        fleet_file('[timeouts]\nsnapshot = "2h"\n'),
+    ("Backups", "drill_interval", ""): Sample(
+        fleet_file('[backups]\ndrill_interval = "1h"\n'),
+        "fleet.toml: backups.drill_interval",
+        fleet_file('[backups]\ndrill_interval = "2h"\n'),
     ),
     ("Node", "peer_calls", ""): Sample(
         node('peer_calls = "relay"\n'), "fleet.toml: nodes.w1.peer_calls", node('peer_calls = "off"\n')
@@ -76,15 +71,14 @@ SAMPLES: dict[Row, Sample] = {
     ("Node", "direct", "on"): Sample(node('direct = "on"\n'), "fleet.toml: nodes.w1.direct"),
     ("Node", "labels", ""): Sample(node('labels = {rack = "a"}\n'), "fleet.toml: nodes.w1.labels"),
     ("Service", "custody", ""): Sample({"services/web.toml": 'custody = "hub"\n' + WEB}, "services/web.toml: custody"),
-    ("Service", "snapshot", ""): Sample(
-        {"services/web.toml": WEB + '[snapshot]\nmethod = "full"\n'},
-        "services/web.toml: snapshot",
-        {"services/web.toml": WEB + '[snapshot]\nmethod = "cli"\n'},
+    METHOD: Sample(
+        {"services/web.toml": WEB + '[snapshot]\nmethod = "grpc"\n'},
+        "services/web.toml: snapshot.method",
+        {"services/web.toml": WEB + '[snapshot]\nmethod = "exec: dump"\n'},
     ),
     ("Volume", "class", ""): Sample(
         volume('protect = "none", class = "slow"'), "services/web.toml: components.web.volumes.d.class"
     ),
-    BACKUP: Sample(volume('protect = "backup"'), "services/web.toml: components.web.volumes.d.protect"),
 }
 
 REFUSED = [row for row in SAMPLES if TABLE[row].refused]
@@ -185,13 +179,10 @@ def test_a_default_that_is_written_out_declares_nothing() -> None:
     assert judge(written({"fleet.toml": fleet_text, "services/web.toml": service}), None) == Judged((), ())
 
 
-def test_one_warning_says_for_the_whole_fleet_that_nothing_is_archived() -> None:
+def test_a_volume_that_is_backed_up_and_a_path_of_the_host_are_not_warned_about() -> None:
     text = WEB + 'volumes = [{name = "d", path = "/d", protect = "backup"}, "/srv/x:/x"]\n'
-    fleet = written({f"services/s{number}.toml": text for number in range(4)})
-    judged = judge(fleet, None)
-    (warning,) = judged.warnings()
-    assert not judged.refused and len(judged.warned) == 8
-    assert warning.startswith("nothing is archived yet: ") and "services/s0.toml" in warning and "3 more" in warning
+    judged = judge(written({"services/s.toml": text}), None)
+    assert judged.refused == judged.warned == ()
 
 
 def test_what_is_applied_as_declared_is_not_read_from_the_ledger() -> None:
@@ -216,7 +207,7 @@ def test_a_refusal_names_the_line_also_where_nodes_are_not_in_order() -> None:
 
 
 def test_a_reader_who_does_not_know_what_is_applied_is_only_warned() -> None:
-    remarks = without_effect.remarks(judge(written({**node('direct = "on"\n'), **volume('protect = "backup"')}), None))
+    remarks = without_effect.remarks(judge(written(node('direct = "on"\nlabels = {rack = "a"}\n')), None))
     assert len(remarks) == 2
     assert "holdfast plan refuses it if it is new" in remarks[0] and "refuses" not in remarks[1]
 

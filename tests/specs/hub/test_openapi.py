@@ -7,13 +7,17 @@ import jsonschema_rs
 import pytest
 from msgspec import json
 
+from holdfast.adapters.backup_target.memory_objects import MemoryObjects
 from holdfast.errors import Invalid
+from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.http import openapi, permissions, routes
+from holdfast.hub.http.handlers.backups import Backups
 from holdfast.hub.http.limiter import Limiter
 from holdfast.hub.http.request import Request
 from holdfast.hub.http.route import Parameter, Route
 from holdfast.hub.http.routes import ROUTES
 from holdfast.model.applied import Applied
+from holdfast.model.backup_key import sealed
 from holdfast.model.checkin import CheckIn, JoinRequest
 from holdfast.model.invite import Enrolment, SignedInvite, SignedRevocation
 from holdfast.model.order import SignedOrder
@@ -22,12 +26,14 @@ from holdfast.model.report import SignedPulse
 from holdfast.model.revision import Candidate
 from holdfast.model.salvage import SalvagePart
 from holdfast.wire import codec, faults, messages, token_messages
+from holdfast.wire.backup_messages import PresentRequest
 from holdfast.wiring import hub_http
 from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
 from tests.fleets.exchange import asked
 from tests.fleets.serving import parts_of
 
 DOCUMENT: dict[str, Any] = json.decode(openapi.document())
+OBJECT = b"sealed"
 
 
 def schema_of(route: Route, status: str) -> dict[str, Any]:
@@ -43,6 +49,8 @@ def ask_of(route: Route, applied: Applied, candidate: Candidate, token: str) -> 
         "make_token": b"{}",
         "salvage": codec.write(SalvagePart(applied.fleet_id, "w1")),
     }
+    bodies["present_backups"] = codec.write(PresentRequest((f"{applied.fleet_id[:16]}/web/g1/packs/{'0' * 64}",)))
+    bodies["put_backup"] = OBJECT
     path = {"number": 1, "digest": applied.table.entries["fleet"].digest, "token": token}
     query = {
         "newest": 0,
@@ -54,7 +62,11 @@ def ask_of(route: Route, applied: Applied, candidate: Candidate, token: str) -> 
         "after": 0,
         "digests": path["digest"],
     }
-    return asked(path, query, bodies.get(route.run.__name__, b""), Principal("operator", "alice"))
+    if route.handler is Backups:
+        above = f"{applied.fleet_id[:16]}/web/"
+        query |= {"prefix": above, "after": "", "first": 0, "key": sealed(applied.fleet_id, "web", 1, "packs", OBJECT)}
+    who = Principal("node", "w1") if "operator" not in route.permission.kinds else Principal("operator", "alice")
+    return asked(path, query, bodies.get(route.run.__name__, b""), who)
 
 
 def test_every_route_is_described_and_nothing_else() -> None:
@@ -84,7 +96,7 @@ ANSWERED_AT_ONCE = [route for route in ROUTES if route.answer is not None and ro
 def test_what_is_sent_is_what_is_described(route: Route) -> None:
     """The others, which need a fleet that lives, are tried in tests/scenarios/test_schemathesis.py."""
     hub = grown_mailbox(2)
-    parts, _ = parts_of(hub)
+    parts, _ = parts_of(hub, backups=BackupStore(MemoryObjects(), lambda key, content, node: None, lambda key: True))
     applied = hub.applied()
     assert applied is not None
     token = parts.tokens.create(Principal("operator", "alice"), "t", 60).token.id
@@ -105,7 +117,10 @@ def test_every_refusal_is_described_with_the_same_three_words(route: Route) -> N
         assert not check.is_valid({"code": "x"})
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.request is not None], ids=lambda r: r.path)
+READ_AS_JSON = [route for route in ROUTES if route.request not in (None, bytes)]
+
+
+@pytest.mark.parametrize("route", READ_AS_JSON, ids=lambda r: r.path)
 def test_what_is_described_as_a_request_is_what_is_read(route: Route) -> None:
     body = DOCUMENT["paths"][route.path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     check = jsonschema_rs.validator_for({**body, "components": DOCUMENT["components"]})
@@ -117,16 +132,25 @@ def test_what_is_described_as_a_request_is_what_is_read(route: Route) -> None:
         messages.MendRequest(request.blobs),
         token_messages.TokenRequest("ci", 60),
         token_messages.RevokeTokenRequest(),
+        messages.CancelOrderRequest(),
         signed,
         SignedRevocation(b"{}", ("s",)),
         CheckIn("w1", heartbeat=True, pulse=SignedPulse(b"{}", "s"), wait_s=10.0),
         JoinRequest(enrolment, "w1", ("worker",)),
         SalvagePart("f", "w1", manifest=b"{}"),
+        PresentRequest(("key",)),
     )
     fitting = [message for message in samples if type(message) is route.request]
     assert len(fitting) == 1
     check.validate(json.decode(codec.write(fitting[0])))
     assert not check.is_valid([])
+
+
+def test_a_request_of_plain_bytes_is_described_as_such() -> None:
+    (route,) = [route for route in ROUTES if route.request is bytes]
+    body = DOCUMENT["paths"][route.path][route.method.lower()]["requestBody"]
+    plain = {"schema": {"type": "string", "format": "binary"}}
+    assert body == {"required": True, "content": {"application/octet-stream": plain}}
 
 
 def test_a_query_parameter_has_the_bounds_it_is_checked_with() -> None:

@@ -10,7 +10,12 @@ from holdfast.hub.http.permissions import ALLOWED, OPERATIONS, PROOFS, PUBLIC, d
 from holdfast.hub.http.routes import ROUTES
 from holdfast.model.principal import KINDS, Kind, Principal
 
-NODE = frozenset({"read-head", "read-links", "read-own-content", "join", "check-in", "salvage", "stream"})
+NODE = frozenset(
+    {
+        *("read-head", "read-links", "read-own-content", "join", "check-in", "salvage", "stream"),
+        *("read-backup", "write-backup", "delete-backup"),
+    }
+)
 FOUNDER = frozenset(
     {"read-head", "read-status", "read-applied", "read-history", "read-observations", "read-damage", "commit"}
 )
@@ -65,7 +70,8 @@ def test_a_founder_does_what_a_first_apply_needs() -> None:
 
 
 def test_an_operator_is_no_node_and_may_do_all_the_rest() -> None:
-    assert set(OPERATIONS) - allowed("operator") == {"read-own-content", "join", "check-in", "salvage"}
+    of_nodes = {"read-own-content", "join", "check-in", "salvage", "write-backup", "delete-backup"}
+    assert set(OPERATIONS) - allowed("operator") == of_nodes
 
 
 def test_a_hub_and_a_guest_are_nobody_here() -> None:

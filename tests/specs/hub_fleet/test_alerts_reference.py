@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 from holdfast.adapters.notifier.memory import MemoryNotifier
-from holdfast.hub.alerts.alarms import RECOVERY_OF, Line
+from holdfast.hub.alerts.line import Line
 from holdfast.hub.watchers import fleet_findings, standby
 from holdfast.model.alert import Alert
+from holdfast.model.alert_codes import OVER, RECOVERY_OF
 from holdfast.reconcile import hub_silence
+from holdfast.status import disks
 from holdfast.status.edges import findings as edge_findings
 from holdfast.status.services import findings as service_findings
 
@@ -15,6 +17,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "alerts.md").read_tex
 ELSEWHERE = {"needs_operator", "alert_undelivered", "word_unverified", "word_withheld"} | {
     "word_old",
     "key_not_recorded",
+    disks.CODE,
 }
 
 
@@ -24,6 +27,7 @@ def codes(text: str) -> set[str]:
 
 def test_every_alert_and_every_finding_is_explained() -> None:
     alerts, findings = PAGE.split("## Findings")
+    assert OVER[disks.CODE] == disks.OVER
     assert codes(alerts) == set(RECOVERY_OF) | set(hub_silence.CODES.values())
     tables = (fleet_findings.ROWS, standby.ROWS, service_findings.ROWS, edge_findings.ROWS)
     assert codes(findings) == set().union(*tables) | ELSEWHERE

@@ -1,13 +1,16 @@
 """Which revisions came true, and where a rollback without a number goes (contract.md)."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.hub.watchers.convergence import PROVEN_S
 from holdfast.ledger import keys
 from holdfast.model.deployment import ServiceState
+from holdfast.model.report import ContainerState
 from holdfast.model.revision import Head
 from holdfast.ports.ledger_store import Transaction
 from tests.fleets.build import small_fleet
@@ -149,3 +152,60 @@ def test_an_empty_fleet_converged_by_itself(tmp_path: Path) -> None:
         assert applied is not None and "service.web" not in applied.table.entries
 
     scene(tmp_path, story, small_fleet((), ("w1", "w2")))
+
+
+LOOPING = ContainerState("web", "main", "unhealthy", state="restarting", restarts=2, last_exit="7")
+
+
+def test_a_service_whose_containers_keep_ending_has_not_converged_t3(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"), containers=(LOOPING,))
+        assert converged(one) == set()
+        one.says(one.state("converged"), containers=(replace(LOOPING, status="running", state=""),))
+        assert converged(one) == {1}
+
+    scene(tmp_path, story)
+
+
+def test_a_service_that_loops_soon_after_it_converged_takes_its_revisions_back_t3(tmp_path: Path) -> None:
+    """Revision 2 brings the loop, 3 changes something else; both had converged when it began to loop."""
+
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"))
+        deploys(one, "converged", web=2)
+        fleet = one.operator.fleet
+        one.operator.fleet = replace(fleet, settings=replace(fleet.settings, parallel=2))
+        one.operator.does("apply", "--detach")
+        one.says(one.state("converged"))
+        assert converged(one) == {1, 2, 3}
+        one.says(one.state("converged"), containers=(LOOPING,))
+        assert converged(one) == {1}
+        assert set(one.rig.restarted().desk.converged(heads(one))) == {1}, "also for the next process"
+        one.operator.does("undeploy", "web", "--detach")
+        one.operator.does("rollback", "--detach")
+        assert "content of revision 1" in one.operator.err.getvalue()
+
+    scene(tmp_path, story)
+
+
+def test_a_service_that_recovers_converged_after_all_t3(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"))
+        one.says(one.state("converged"), containers=(LOOPING,))
+        assert converged(one) == set()
+        one.says(one.state("converged"))
+        assert converged(one) == {1}
+
+    scene(tmp_path, story)
+
+
+def test_a_service_that_worked_for_long_before_it_loops_keeps_its_revision_t3(tmp_path: Path) -> None:
+    """Else a rollback after a failed deploy of another service would pass over the revision that serves."""
+
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"))
+        await asyncio.sleep(PROVEN_S)
+        one.says(one.state("converged"), containers=(LOOPING,))
+        assert converged(one) == {1}
+
+    scene(tmp_path, story)

@@ -77,9 +77,9 @@ def test_what_was_said_in_those_calls_is_said() -> None:
     assert fields(ContainerState) >= {"service", "status"}
 
 
-@pytest.mark.parametrize("verb", ["migrate", "backup"])
+@pytest.mark.parametrize("verb", ["migrate"])
 def test_calls_of_the_master_that_are_not_built_are_said_not_to_be(verb: str) -> None:
-    """M-44: Migrate, CreateSnapshot, ListSnapshots; drop a row here when its verb is built, and test that."""
+    """M-44: Migrate; drop a row here when its verb is built, and test that."""
     assert "not_built" in refused(verb) and verb in LATER
 
 
@@ -97,10 +97,13 @@ DUTIES = {
     "keep the registry of nodes": "join",
     "hear how they are": "check-in",
     "carry signed orders": "order",
+    "take an order back that waits": "cancel-order",
     "carry what an order opens, unread": "stream",
     "shut a node out": "revoke",
     "say how the fleet is": "read-nodes",
     "say how the hub is": "read-status",
+    "store sealed backups": "write-backup",
+    "delete backups that no kept one needs": "delete-backup",
 }
 
 
@@ -133,10 +136,14 @@ def test_the_hub_has_no_hands() -> None:
 
 
 def test_nothing_of_a_node_reaches_another_through_the_hub() -> None:
-    """M-60, I-15: no relay between nodes: what they may ask for is their own, and at the other end of a stream is the
-    operator who ordered it (tests/contracts/test_relay.py)."""
+    """M-60, I-15: no relay between nodes: what they may ask for is their own, at the other end of a stream is the
+    operator who ordered it (tests/contracts/test_relay.py), and backups are those of services that the signed revision
+    gives to the node (tests/scenarios/test_hub_backups.py)."""
     of_nodes = {name for name, kinds in permissions.ALLOWED.items() if "node" in kinds and "anonymous" not in kinds}
-    assert of_nodes == {"join", "check-in", "salvage", "stream", "read-head", "read-links", "read-own-content"}
+    backups = {"read-backup", "write-backup", "delete-backup"}
+    assert of_nodes - backups == {
+        *("join", "check-in", "salvage", "stream", "read-head", "read-links", "read-own-content"),
+    }
 
 
 # ---- one program per host
@@ -149,7 +156,7 @@ def test_every_host_runs_the_same_agent_and_there_is_no_other_program() -> None:
     assert not [path for _, path in api.ROUTES if path.startswith("/v1/capabilities")]
     assert {verb for verb in VERBS if verb.endswith(" run")} == {"hub run", "agent run", "schedule run"}
     units = {path.name for path in (ROOT / "deploy" / "systemd").glob("*.service")}
-    assert units == {"holdfast-agent.service", "holdfast-hub.service", "holdfast-proxy.service"}
+    assert units == {f"holdfast-{name}.service" for name in ("agent", "hub", "mounts", "proxy")}
 
 
 def test_no_agent_has_a_way_to_another_agent() -> None:

@@ -1,5 +1,7 @@
 """A container of a deployment that waits or failed says nothing about the one that serves."""
 
+from msgspec.structs import replace
+
 from holdfast.hub.alerts import episodes
 from holdfast.model.deployment import Phase, ServiceState
 from holdfast.model.report import ContainerState, Report
@@ -40,3 +42,16 @@ def test_every_container_counts_once_the_deployment_serves_or_nothing_does() -> 
         serving.containers(state("failed", "new", "old"), report(WAITS, container("main", "stopped", "old", True)))
         == []
     )
+
+
+def test_an_unhealthy_service_has_not_recovered_because_its_runtime_does_not_answer_t9() -> None:
+    unknown = container("main", "unknown", "new")
+    assert episodes.sign_of(state("settling", "new", "new"), report(unknown)) is None
+    told = episodes.Episode(bad_s=0.0, told=True)
+    assert episodes.due(episodes.after(told, None, 10.0), 1000.0, 30.0)[1] is None
+
+
+def test_a_container_that_starts_is_no_bad_sign() -> None:
+    starting = replace(container("main", "unknown", "new"), state="starting")
+    sign = episodes.sign_of(state("settling", "new", "new"), report(starting))
+    assert sign is not None and sign.bad == ""

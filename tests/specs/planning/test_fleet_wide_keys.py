@@ -109,6 +109,9 @@ CHANGES: dict[str, tuple[str, Any, Any]] = {
     "alerts.secret": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", secret="url")),
     "alerts.nodes": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", nodes=("w1",))),
     "alerts.after": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", after="30d")),
+    "alerts.quiet": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", quiet="00:00-23:59")),
+    "alerts.timezone": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", timezone="Europe/Oslo")),
+    "alerts.quiet_except": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", quiet_except=("node_silent",))),
 }
 ALWAYS = {key for key, row in HARMLESS.items() if row.words == "always"}
 PARTLY = {  # a row with a condition: what grade apply may do

@@ -27,8 +27,11 @@ from tests.fleets.sealing import sealed_to
 FEATURES: tuple[formats.Feature[Any], ...] = (*formats.OF_SERVICES, *formats.OF_ALERTS, *formats.OF_TRUST)
 KNOWN = set(Path(__file__).with_name("fields_of_format_1.txt").read_text().split())
 # The same feature in the documents that planning derives from those of the operators.
+OF_QUIET = ("timezone", "quiet_except")
 DERIVED: dict[str, str] = {
-    f"AlertTarget.{key}": "AlertTarget.nodes" for key in AlertTarget.__struct_fields__ if key != "nodes"
+    f"AlertTarget.{key}": "AlertTarget.quiet" if key in OF_QUIET else "AlertTarget.nodes"
+    for key in AlertTarget.__struct_fields__
+    if key not in ("nodes", "quiet")
 }
 
 SEALED = sealed_to("w1", "w2")
@@ -83,8 +86,8 @@ def touching() -> Fleet:
     return replace(fleet(), thresholds=Thresholds(destroy_requires="touch"))
 
 
-def telling(after: str = "5m", nodes: tuple[str, ...] = ("w2",)) -> Fleet:
-    target = AlertTarget("phone", secret="url", nodes=nodes, after=after)
+def telling(after: str = "5m", nodes: tuple[str, ...] = ("w2",), **more: Any) -> Fleet:
+    target = AlertTarget("phone", secret="url", nodes=nodes, after=after, **more)
     return replace(fleet(), alerts={"phone": target}, secrets={"url": SEALED})
 
 
@@ -97,9 +100,11 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.components.routes.pass_headers": (lambda: fleet(headers=("remote-user",)), ("w1",)),
     "Service.components.user": (lambda: own(user="1000"), ("w1",)),
     "Service.components.settle": (lambda: own(settle="9s", routes=()), ("w1",)),
+    "Service.components.stop_timeout": (lambda: own(stop_timeout="9s"), ("w1",)),
     "Service.components.scratch": (lambda: own(scratch=("/tmp",)), ("w1",)),
     "Service.components.volumes.owner": (lambda: own(volumes=(Volume("book", "/data", "none", owner="5:5"),)), ("w1",)),
     "AlertTarget.nodes": (telling, ("w2",)),
+    "AlertTarget.quiet": (lambda: telling(quiet="22:00-07:00"), ("w2",)),
     "Trust.thresholds.destroy_requires": (touching, ("w1", "w2")),
     "Trust.operators.scope": (scoped, ("w1", "w2")),
 }
@@ -156,6 +161,9 @@ def test_operators_may_change_where_a_use_is_applied() -> None:
 
 def test_a_target_that_a_node_has_already_may_change() -> None:
     assert planned(telling("1h"), applied(telling()), {"w2": 1}) and planned(telling(), applied(fleet()), {"w1": 1})
+    quiet = telling(quiet="22:00-07:00")
+    assert not planned(quiet, applied(telling()), {"w2": 3}), "it has the target, and cannot read this"
+    assert planned(telling("1h", quiet="22:00-07:00"), applied(quiet), {"w2": 3}), "it has got it already"
     assert not planned(telling(nodes=("w1", "w2")), applied(telling()), {"w1": 1, "w2": 1}), "another node gets it"
 
 

@@ -26,10 +26,12 @@ from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Head, decode_header, decode_table, digest_of
 from holdfast.model.trust import of
+from holdfast.planning import images
 from holdfast.planning.explain import explain
 from holdfast.planning.plan import Inputs, plan
 from holdfast.planning.rollback import plan_rollback
 from holdfast.planning.undeploy import plan_undeploy
+from holdfast.ports.registry import ABSENT
 from tests.fleets.strategies import OPERATOR, fleets
 
 IMAGE = "reg.test/x@sha256:" + "0" * 64
@@ -143,6 +145,17 @@ def test_a_changed_digest_under_an_unchanged_tag_is_its_own_line() -> None:
 def test_an_unresolved_tag_is_warned_about() -> None:
     (warning,) = plan(fleet(a=service("reg.test/x:1")), None).warnings
     assert "no registry gave a digest for reg.test/x:1" in warning
+
+
+def test_an_image_that_its_registry_lacks_is_unknown_unless_it_is_applied_n31() -> None:
+    declared = fleet(a=service("reg.test/x:9"), b=service("reg.test/y:9"))
+    answers = {"reg.test/x:9": ABSENT, "reg.test/y:9": "sha256:" + "b" * 64}
+    assert images.unknown(declared, answers, None) == (("a", "reg.test/x:9"),)
+    assert images.unknown(declared, {}, None) == (), "silence is not absence"
+    assert images.unknown(declared, answers, None, "service.b") == (), "a deploy of b is not about a"
+    other = after(plan(fleet(a=service("reg.test/x:1")), None))
+    assert images.unknown(declared, answers, other) == (("a", "reg.test/x:9"),)
+    assert images.unknown(declared, answers, after(plan(declared, None))) == ()
 
 
 def test_a_service_outside_the_plan_is_not_warned_about() -> None:

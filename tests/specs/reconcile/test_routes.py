@@ -80,6 +80,19 @@ def test_one_that_is_ill_gets_nothing_while_another_is_well() -> None:
     assert outside(replace(A, health="unhealthy"), ill) == [20001, 20003], "a route to nobody helps nobody"
 
 
+def test_a_route_says_whether_a_container_of_it_answers_n17() -> None:
+    def answers(*containers: Seen, tried: tuple[str, ...] = ()) -> bool:
+        return routes.routes(SHOP, replace(here(*containers), tried=frozenset(tried)))[1].answers
+
+    ill, ended = replace(B, health="unhealthy"), replace(B, health="failed")
+    assert answers(A, B) and answers(A, ill)
+    assert not answers(replace(A, health="unhealthy"), ill)
+    assert answers(ended), "it starts at once: a short crash need not rewrite the proxy"
+    assert not answers(ended, tried=("b",)), "it is not started now"
+    assert answers(replace(A, health="unhealthy"), ended), "one of them is about to"
+    assert answers(replace(B, health="starting"))
+
+
 def test_only_what_serves_is_routed_to() -> None:
     newcomer = at(seen(part(version="2", routes=(HTTP,)), "n"), (8080, 20009))
     assert outside(A, newcomer) == [20001]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.model import canonical
 from holdfast.model.container import ContainerSpec, Guest, Mount, SecretUse, spec_digest
 from holdfast.model.fleet import (
     Component,
@@ -105,6 +106,12 @@ def test_resources_are_numbers(resources: Resources, millicores: int, size: int)
     made = spec(resources=resources)
     assert (made.cpu_millicores, made.memory_bytes) == (millicores, size)
     assert (spec().cpu_millicores, spec().memory_bytes) == (0, 0)
+
+
+def test_the_time_to_end_is_in_whole_seconds_n46() -> None:
+    """The spec without it is the same as before it existed: no container is made anew."""
+    assert [spec(stop_timeout=text).stop_s for text in ("1ms", "1s", "1500ms", "4m")] == [1, 1, 2, 240]
+    assert spec(stop_timeout="10s") == spec() and b"stop_s" not in canonical.encode(spec())
 
 
 def test_components_of_one_service_share_a_network_and_a_single_one_needs_none() -> None:

@@ -43,7 +43,7 @@ def test_a_grade_covers_itself_and_everything_below(have: Grade, need: Grade) ->
 
 
 def test_a_threshold_counts_operators_not_signatures() -> None:
-    with pytest.raises(SignatureRequired, match=r"needs 2 signature\(s\), 1 given; these could sign: ann"):
+    with pytest.raises(SignatureRequired, match=r"needs 2 signatures, 1 given; these could sign: ann"):
         approve(MESSAGE, signed("bob", "bob"), "destroy", (), TEAM)
     with pytest.raises(SignatureRequired, match="1 given"):
         approve(MESSAGE, signed("bob", "cat"), "destroy", (), TEAM)

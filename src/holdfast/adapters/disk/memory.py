@@ -48,6 +48,13 @@ class MemoryDisk:
         self.files[place] = bytes(content)
         self.modes[place] = mode
 
+    def remove(self, path: str) -> None:
+        place = _place(path)
+        if self._is_directory(place):
+            raise _not_a_file(path)
+        self.files.pop(place, None)
+        self.modes.pop(place, None)
+
     def make_directory(self, path: str, mode: int = 0o700) -> None:
         place = _place(path.rstrip("/") or "/")
         while not self._is_directory(place):
@@ -55,6 +62,21 @@ class MemoryDisk:
                 raise Failed(f"cannot create {path}: {place} is a file", remedy="check the path", code="disk_failed")
             self.modes[place] = mode
             place = os.path.dirname(place)
+
+    def make_tree(self, path: str, files: Mapping[str, bytes], mode: int = 0o700, file_mode: int = 0o600) -> None:
+        place = _place(path)
+        before = dict(self.files), dict(self.modes)
+        if place in self.files or any(one.startswith(place + "/") for one in self.modes):
+            raise Failed(f"cannot write {path}: it is not empty", remedy="check the path", code="disk_failed")
+        try:
+            self.make_directory(path, mode)
+            for file, content in files.items():
+                target = os.path.join(path, file)
+                self.make_directory(os.path.dirname(target), mode)
+                self.replace(target, content, file_mode)
+        except BaseException:
+            self.files, self.modes = before
+            raise
 
     def _is_directory(self, place: str) -> bool:
         return place in ("", "/", ".") or (place in self.modes and place not in self.files)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from holdfast.adapters.disk import tree
 from holdfast.errors import Failed, HoldfastError, Invalid
 
 # NONBLOCK: opening a pipe must not wait for its writer. NOCTTY: a terminal must not become our controlling terminal.
@@ -59,10 +60,42 @@ class PosixDisk:
         except OSError as trouble:
             raise _unwritable(path, trouble) from trouble
 
+    def remove(self, path: str) -> None:
+        above, name = os.path.split(_checked(path))
+        try:
+            directory = os.open(above or ".", _DIRECTORY)
+            try:
+                os.unlink(name, dir_fd=directory)
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except FileNotFoundError:
+            return
+        except OSError as trouble:
+            raise _unremovable(path, trouble) from trouble
+
     def make_directory(self, path: str, mode: int = 0o700) -> None:
         """Creates missing parents with the same mode. An existing directory is left unchanged."""
         try:
             _make_directory(_checked(path.rstrip("/") or "/"), mode)
+        except OSError as trouble:
+            raise _unwritable(path, trouble) from trouble
+
+    def make_tree(self, path: str, files: Mapping[str, bytes], mode: int = 0o700, file_mode: int = 0o600) -> None:
+        name = f"{_STRAY[0]}{os.urandom(8).hex()}{_STRAY[1]}"
+        try:
+            above = tree.make(
+                _checked(path),
+                files,
+                name,
+                lambda directory: _make_directory(directory, mode),
+                lambda file, content: self.replace(file, content, file_mode),
+            )
+            handle = os.open(above, _DIRECTORY)
+            try:
+                _flush_name(handle, path)
+            finally:
+                os.close(handle)
         except OSError as trouble:
             raise _unwritable(path, trouble) from trouble
 
@@ -202,6 +235,12 @@ def _unwritable(path: str, trouble: OSError) -> Failed:
             code="no_space",
         )
     return Failed(f"cannot write {path}: {trouble.strerror}", remedy=_remedy(trouble), code="disk_failed")
+
+
+def _unremovable(path: str, trouble: OSError) -> HoldfastError:
+    if trouble.errno in (errno.EISDIR, errno.EPERM) and os.path.isdir(path):
+        return _not_a_file(path)
+    return Failed(f"cannot remove {path}: {trouble.strerror}", remedy=_remedy(trouble), code="disk_failed")
 
 
 def _remedy(trouble: OSError) -> str:

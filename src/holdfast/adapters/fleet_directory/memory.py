@@ -1,4 +1,4 @@
-"""A fleet directory in a dictionary, for tests. Refuses what the POSIX one refuses."""
+"""A fleet directory in a dictionary, for files that are on no disk yet. Refuses what the POSIX one refuses."""
 
 from collections.abc import Mapping
 

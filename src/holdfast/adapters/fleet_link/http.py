@@ -65,5 +65,8 @@ class HttpFleetLink:
             )
         return content
 
+    async def is_there(self) -> bool:
+        return await self._requests.is_there()
+
     async def close(self) -> None:
         await self._requests.close()

@@ -21,8 +21,9 @@ class Counter(Protocol):
 class MemoryFleetLink:
     """`counter` is called for every request, as a hub that restarted is another object."""
 
-    def __init__(self, counter: Callable[[], Awaitable[Counter]]) -> None:
+    def __init__(self, counter: Callable[[], Awaitable[Counter]], is_there: Callable[[], bool] = lambda: True) -> None:
         self._counter = counter
+        self._is_there = is_there
 
     async def join(self, request: JoinRequest) -> JoinAnswer:
         return await (await self._counter()).join(request)
@@ -38,6 +39,9 @@ class MemoryFleetLink:
 
     async def blob(self, digest: str) -> bytes | None:
         return (await self._counter()).blob(digest)
+
+    async def is_there(self) -> bool:
+        return self._is_there()
 
     async def close(self) -> None:
         """Nothing was opened."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import aiohttp
@@ -25,9 +28,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+THERE_S = 2.0
 CONNECT_S = 10.0  # TCP and TLS together
 ANSWER_S = 15.0  # beyond what the hub was allowed to hold
 IDLE_S = 60.0
+LARGE_BYTES = 1024 * 1024
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 REFUSAL_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 3600.0
@@ -50,6 +55,7 @@ class SignedRequests:
     ) -> None:
         address = hub_address.parse(url)
         self._url = address.url
+        self._at = (address.host, address.port)
         self._context = client.pinned_context(hub_key, address.host, clock.now_s)
         self._hub_key = hub_key
         self._to = ssh_key.fingerprint(ssh_key.parse(hub_key))
@@ -65,30 +71,48 @@ class SignedRequests:
 
     # ---- requests
 
+    async def is_there(self) -> bool:
+        try:
+            async with asyncio.timeout(THERE_S):
+                _, writer = await asyncio.open_connection(*self._at)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
+
     async def post(self, target: str, message: object, kind: type[T], answer_s: float) -> T:
         return self.message(await self.ask("POST", target, codec.write(message), MESSAGE_BYTES_MAX, answer_s), kind)
 
     async def ask(
-        self, method: str, target: str, body: bytes | None, bytes_max: int, answer_s: float = ANSWER_S
+        self,
+        method: str,
+        target: str,
+        body: bytes | None,
+        bytes_max: int,
+        answer_s: float = ANSWER_S,
+        kind: str = "application/json",
     ) -> Answered:
-        nonce = ""
+        """A large body is signed in a thread, and sent when the hub says that it takes it (100 Continue)."""
+        nonce, is_large = "", body is not None and len(body) > LARGE_BYTES
 
         async def signed(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
             """Runs for every attempt, also for one that aiohttp repeats: a nonce is never sent twice."""
             nonlocal nonce
-            made = self._signing.sign(method, target, body, fleet=self._fleet(), to=self._to)
+            sign = partial(self._signing.sign, method, target, body, fleet=self._fleet(), to=self._to)
+            made = await asyncio.to_thread(sign) if is_large else sign()
             nonce = made.nonce
             request.headers.update(made.headers)
             return await handler(request)
 
         limit = aiohttp.ClientTimeout(total=CONNECT_S + answer_s, sock_connect=CONNECT_S)
-        about = {"Content-Type": "application/json"} if body is not None else None
+        about = {"Content-Type": kind} if body is not None else None
         try:
             async with self._open().request(
                 method,
                 URL(self._url + target, encoded=True),
-                data=body,
+                data=io.BytesIO(body) if body is not None and is_large else body,
                 headers=about,
+                expect100=is_large,
                 timeout=limit,
                 allow_redirects=False,
                 middlewares=(signed,),

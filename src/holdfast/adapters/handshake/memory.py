@@ -30,6 +30,7 @@ class MemoryHandshake:
         self.troubles: dict[str, str] = {}  # by address: the error to return instead
         self.asked: list[tuple[str, int, str]] = []
         self.unknown_hosts: set[str] = set()  # public hostnames that no proxy worker routes yet
+        self.idle_hosts: set[str] = set()  # ... that one routes, without a container that answers
 
     async def shown(
         self, address: str, port: int, name: str, authorities: bytes, at_most_s: float, asked: Asked | None = None
@@ -46,7 +47,10 @@ class MemoryHandshake:
         complaint = self._complaint(certificates.read(leaf), name, authorities)
         if not complaint and asked is not None and asked.host in self.unknown_hosts:
             complaint = f"{address}:{port} has no route for {asked.host} yet"
-        return Shown(leaf, complaint, "h2")
+        is_idle = not complaint and asked is not None and asked.host in self.idle_hosts
+        if is_idle and asked is not None:
+            complaint = f"{asked.host} has no container that answers behind {address}:{port}"
+        return Shown(leaf, complaint, "h2", is_idle)
 
     def _complaint(self, leaf: certificates.Written, name: str, authorities: bytes) -> str:
         if name not in leaf.names:

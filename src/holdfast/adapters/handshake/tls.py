@@ -8,7 +8,7 @@ import ssl
 from contextlib import suppress
 from functools import lru_cache
 
-from holdfast.ports.handshake import Asked, Shown
+from holdfast.ports.handshake import IDLE, Asked, Shown
 
 _ALPN = ("h2", "http/1.1")
 _ASKING = ("http/1.1",)
@@ -51,8 +51,12 @@ async def _dialled(
             )
             proof = writer.get_extra_info("ssl_object")
             leaf = proof.getpeercert(binary_form=True) or b""
-            if asked is not None and not await _has_route(reader, writer, asked):
-                return _Outcome(Shown(leaf, f"{where} is verified as {name}, but has no route for {asked.host} yet"))
+            if asked is not None and (status := await _asked(reader, writer, asked)) != b"204":
+                is_idle = status == b"%d" % IDLE
+                has = "no container that answers" if is_idle else "no route for it yet"
+                return _Outcome(
+                    Shown(leaf, f"{where} is verified as {name}; {asked.host} has {has} there", is_idle=is_idle)
+                )
         return _Outcome(Shown(leaf, "", proof.selected_alpn_protocol() or ""))
     except ssl.SSLCertVerificationError as trouble:
         why = trouble.verify_message or str(trouble)
@@ -75,10 +79,11 @@ async def _dialled(
                 writer.transport.abort()  # a clean TLS shutdown would wait for the peer
 
 
-async def _has_route(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: Asked) -> bool:
+async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: Asked) -> bytes:
+    """The status of the answer."""
     writer.write(f"GET {asked.path} HTTP/1.1\r\nHost: {asked.host}\r\nConnection: close\r\n\r\n".encode("ascii"))
-    status = await reader.readline()
-    return status.startswith(b"HTTP/1.1 204")
+    version, _, rest = (await reader.readline()).partition(b" ")
+    return rest[:3] if version == b"HTTP/1.1" else b""
 
 
 def _reason(trouble: ssl.SSLError) -> str:

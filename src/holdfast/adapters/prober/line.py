@@ -85,6 +85,28 @@ class Line:
             return False
         return True
 
+    async def is_ended_within(self, seconds: float) -> bool:
+        """Say that nothing more will be sent. True: the program at the other end took note, whatever it did."""
+        self._socket.shutdown(socket.SHUT_WR)
+        before_s = self._deadline_s
+        self._deadline_s = min(before_s, asyncio.get_running_loop().time() + seconds)
+        try:
+            await self.receive()
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            return True
+        finally:
+            self._deadline_s = before_s
+        return True
+
+    def own_end(self) -> Place:
+        host, port, *_ = self._socket.getsockname()
+        return host, port
+
+    def left_s(self) -> float:
+        return self._deadline_s - asyncio.get_running_loop().time()
+
     async def send(self, content: bytes) -> None:
         while content:
             try:

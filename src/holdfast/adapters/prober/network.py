@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET
 
-from holdfast.adapters.prober import grpc_health
+from holdfast.adapters.prober import accept_queue, grpc_health
 from holdfast.adapters.prober.line import Line, Place, Waits
 from holdfast.errors import HoldfastError
 from holdfast.model.container import Container
@@ -22,6 +22,8 @@ from holdfast.ports.runtime import Finished
 Exec = Callable[[str, Sequence[str], float, Allowed], Awaitable[Finished]]
 
 HEAD_MAX = 16_384  # bytes of an answer that are read
+REACTION_S = 0.2
+ACCEPTED_S = 0.1  # between the first two looks whether a connection was accepted
 EXEC_GRACE_S = 1.0  # the runtime ends the command at its timeout; this is for a runtime that does not
 _OK = Verdict(True)
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r\n]")
@@ -52,6 +54,8 @@ class NetworkProber:
         try:
             self._waits = self._waits or Waits()
             with Line(place, timeout_s, self._waits) as line:
+                if health.type == "tcp":
+                    return await _tcp(line, place, container)
                 return await _WAYS[health.type](line, place, health)
         except TimeoutError:
             return Verdict(False, f"{_said(place)}: no answer within {health.timeout}")
@@ -91,8 +95,19 @@ def _said(place: Place) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-async def _tcp(line: Line, place: Place, health: Health) -> Verdict:
+async def _tcp(line: Line, place: Place, container: Container) -> Verdict:
+    """The kernel connects for a program that hangs, too. Most programs end a connection whose other end has nothing to
+    say; of one that does not, the kernel knows whether it accepted the connection, which costs milliseconds. Behind an
+    address of the node that cannot be seen: another process accepts it there."""
     await line.connected()
+    if await line.is_ended_within(REACTION_S) or not container.address:
+        return _OK
+    pause_s = ACCEPTED_S
+    while accept_queue.waits(container.pid, place[1], line.own_end()):
+        if pause_s > line.left_s():
+            return Verdict(False, f"{_said(place)}: it does not accept connections")
+        await asyncio.sleep(pause_s)
+        pause_s *= 2
     return _OK
 
 
@@ -145,4 +160,4 @@ async def _grpc(line: Line, place: Place, health: Health) -> Verdict:
     return Verdict(False, f"{_said(place)}: {said}")
 
 
-_WAYS: dict[str, Callable[[Line, Place, Health], Awaitable[Verdict]]] = {"tcp": _tcp, "http": _http, "grpc": _grpc}
+_WAYS: dict[str, Callable[[Line, Place, Health], Awaitable[Verdict]]] = {"http": _http, "grpc": _grpc}

@@ -1,6 +1,8 @@
-"""A registry in memory: resolves exactly the references that were pushed."""
+"""A registry in memory: has exactly the references that were pushed."""
 
 from collections.abc import Mapping, Sequence
+
+from holdfast.ports.registry import ABSENT
 
 
 class MemoryRegistry:
@@ -14,4 +16,4 @@ class MemoryRegistry:
     def resolve(self, references: Sequence[str]) -> Mapping[str, str]:
         if self.down:
             return {}
-        return {reference: self._digests[reference] for reference in references if reference in self._digests}
+        return {reference: self._digests.get(reference, ABSENT) for reference in references}

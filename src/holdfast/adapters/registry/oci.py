@@ -24,6 +24,7 @@ from holdfast.adapters.registry.image_name import (
     parse,
     parsed_url,
 )
+from holdfast.ports.registry import ABSENT
 
 if TYPE_CHECKING:
     import socket
@@ -120,15 +121,17 @@ class _Call:
         self._authorization: str | None = None
 
     def digest(self) -> str:
-        """HEAD transfers no body and, at some registries, costs no quota; GET is for registries without the header."""
+        """HEAD transfers no body and, at some registries, costs no quota; GET is for registries without the header.
+        Only two answers make a tag absent: some registries do not know HEAD."""
         with self._manifest("HEAD") as response:
             said = response.headers.get("Docker-Content-Digest")
             if response.status == 200 and said is not None:
                 return _checked(said)
-            if response.status not in (200, 405, 501):
+            if response.status not in (200, 404, 405, 501):
                 raise _Trouble
+            unknown = response.status == 404
         with self._manifest("GET") as response:
-            return _digest_of_body(response)
+            return ABSENT if unknown and response.status == 404 else _digest_of_body(response)
 
     @contextmanager
     def _manifest(self, method: str) -> "Iterator[HTTPResponse]":

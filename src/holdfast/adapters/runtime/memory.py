@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.errors import Failed, TryLater
-from holdfast.model.container import Container, Mount, Published, is_same
+from holdfast.model.container import STOP_S, Container, Mount, Published, is_same
 from holdfast.ports import runtime as port
 from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.clock import Clock
@@ -269,9 +269,11 @@ class MemoryRuntime:
         kept.supervised = True
         self._begin(kept, restarts=0)
 
-    async def stop(self, id: str, grace_s: float, allowed: Allowed) -> None:
+    async def stop(self, id: str, allowed: Allowed, grace_s: float | None = None) -> None:
         check(allowed, port.STOPS, id)
         kept = self._kept.get(id)
+        if grace_s is None:
+            grace_s = kept.made.spec.stop_s if kept is not None and kept.made is not None else STOP_S
         self._enter("stop", kept.seen.name if kept else id)
         if kept is not None and kept.seen.running:
             self._unset(kept)

@@ -11,6 +11,8 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from holdfast.adapters.walking.settled import settle as settle
+
 RESERVE_MAX_BYTES = 1 << 30
 RESERVE_SHARE = 20  # a twentieth of a small disk
 COMPARED_FROM_BYTES = 1 << 20  # a smaller file is written again
@@ -21,7 +23,6 @@ _BLOCK = 64 << 10  # written at once
 _THREADS = 2
 _CANNOT = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTTY, errno.EPERM})
 _FALLOC_PUNCH = 0x03  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
-_SYNC_RANGE = 0x07  # wait before, write, wait after
 
 Tell = Callable[[int], None]  # bytes done since the last call; it may raise, which ends the copy
 
@@ -29,13 +30,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _memcmp = _libc.memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-_libc.sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-
-
-def settle(source: int) -> None:
-    """Write its dirty pages, so that the next write to any of them moves its times: a page that a program has mapped
-    and written once would otherwise change without a trace."""
-    _libc.sync_file_range(source, 0, 0, _SYNC_RANGE)  # where it is not supported there are no such pages
 
 
 def clone(source: int, target: int, size_bytes: int) -> bool:

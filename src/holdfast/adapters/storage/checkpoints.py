@@ -33,14 +33,14 @@ def make(root: int, root_path: str, service: str, id: str, at_s: float, off: fro
     permission.check_id(id)
     with _shelf_of_data(root, root_path, service) as shelf:
         if tree.exists(shelf, id):
-            return _read(shelf, root_path, service, id)
+            return read(shelf, root_path, service, id)
         with _whole_or_nothing(shelf, id, root_path, service):
             copied = _pass(root, shelf, service, id, copying.Way(without=off))
             path = os.path.join(root_path, PLACE, service, id)
             made = Checkpoint(
                 service, id, path, copied.size_bytes, at_s, copied.left_out, copied.files, tuple(sorted(off))
             )
-            _write_about(shelf, made)
+            write_about(shelf, made)
             complete(shelf, id)
         return made
 
@@ -49,7 +49,7 @@ def take_in(
     root: int, root_path: str, name: str, service: str, id: str, at_s: float, proof: Restorable
 ) -> Checkpoint | None:
     """Make a checkpoint of a whole directory `name` that a restore replaced. Again: the same one; None without any."""
-    with _shelf(root, service, made=True) as shelf:
+    with shelf_of(root, service, made=True) as shelf:
         assert shelf is not None
         if tree.exists(root, name):
             handle = tree.opened(name, root)
@@ -58,10 +58,10 @@ def take_in(
             finally:
                 os.close(handle)
             path = os.path.join(root_path, PLACE, service, id)
-            _write_about(shelf, Checkpoint(service, id, path, size_bytes, at_s, (), files, proof.checkpoint.off))
+            write_about(shelf, Checkpoint(service, id, path, size_bytes, at_s, (), files, proof.checkpoint.off))
             os.rename(name, id, src_dir_fd=root, dst_dir_fd=shelf)
             os.fsync(shelf)
-        return _read(shelf, root_path, service, id) if tree.exists(shelf, id) else None
+        return read(shelf, root_path, service, id) if tree.exists(shelf, id) else None
 
 
 def ahead(root: int, root_path: str, service: str, id: str, off: frozenset[str], tell: blocks.Tell) -> Ahead:
@@ -85,7 +85,7 @@ def ahead(root: int, root_path: str, service: str, id: str, off: frozenset[str],
 def need(root: int, service: str, off: frozenset[str]) -> Need | None:
     if not tree.exists(root, permission.check_name(service)):
         return None
-    with _shelf(root, service, made=True) as shelf:
+    with shelf_of(root, service, made=True) as shelf:
         assert shelf is not None
         shares = blocks.can_clone(shelf)
         own = stamps.read(shelf, half[len(HALF) :]) if (half := _any_half(shelf)) else stamps.NONE
@@ -108,7 +108,7 @@ def need(root: int, service: str, off: frozenset[str]) -> Need | None:
 
 
 def drop_unused(root: int, service: str) -> None:
-    with _shelf(root, permission.check_name(service), made=False) as shelf:
+    with shelf_of(root, permission.check_name(service), made=False) as shelf:
         if shelf is None:
             return
         for name in sorted(os.listdir(shelf)):  # copies before their stamps
@@ -135,7 +135,7 @@ def _services(root: int) -> list[str]:
 
 def discard(root: int, proof: Discardable) -> None:
     service, id = permission.check_name(proof.checkpoint.service), permission.check_id(proof.checkpoint.id)
-    with _shelf(root, service, made=False) as shelf:
+    with shelf_of(root, service, made=False) as shelf:
         if shelf is None:
             return
         drop_half(shelf, id)
@@ -246,7 +246,7 @@ def _files(top: int, off: frozenset[str]) -> Iterator[tuple[str, os.stat_result]
 def _held_bytes(root: int) -> int:
     total_bytes = 0
     for service in _services(root):
-        with _shelf(root, service, made=False) as shelf:
+        with shelf_of(root, service, made=False) as shelf:
             total_bytes += held.of_shelf(shelf) if shelf is not None else 0
     return total_bytes
 
@@ -268,21 +268,21 @@ def _whole_or_nothing(shelf: int, id: str, root_path: str, service: str) -> Iter
 def _shelf_of_data(root: int, root_path: str, service: str) -> Iterator[int]:
     if not tree.exists(root, permission.check_name(service)):
         raise _no_data(root_path, service)
-    with _shelf(root, service, made=True) as shelf:
+    with shelf_of(root, service, made=True) as shelf:
         assert shelf is not None
         yield shelf
 
 
 def _of(root: int, root_path: str, service: str) -> Iterator[Checkpoint]:
-    with _shelf(root, service, made=False) as shelf:
+    with shelf_of(root, service, made=False) as shelf:
         if shelf is None:  # it was set aside meanwhile
             return
         for id in filter(permission.is_id, tree.directories(shelf)):
             with suppress(FileNotFoundError):  # another service's rollout works meanwhile: this one was deleted
-                yield _read(shelf, root_path, service, id)
+                yield read(shelf, root_path, service, id)
 
 
-def _read(shelf: int, root_path: str, service: str, id: str) -> Checkpoint:
+def read(shelf: int, root_path: str, service: str, id: str) -> Checkpoint:
     """From its description file; if that is lost, from the copy itself."""
     path = os.path.join(root_path, PLACE, service, id)
     with suppress(OSError, msgspec.MsgspecError):
@@ -298,7 +298,7 @@ def _read(shelf: int, root_path: str, service: str, id: str) -> Checkpoint:
         os.close(handle)
 
 
-def _write_about(shelf: int, made: Checkpoint) -> None:
+def write_about(shelf: int, made: Checkpoint) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(_about(made.id), flags, 0o600, dir_fd=shelf), "wb") as file:
         file.write(msgspec.json.encode(made))
@@ -307,7 +307,7 @@ def _write_about(shelf: int, made: Checkpoint) -> None:
 
 
 @contextmanager
-def _shelf(root: int, service: str, made: bool) -> Iterator[int | None]:
+def shelf_of(root: int, service: str, made: bool) -> Iterator[int | None]:
     """The directory of one service's checkpoints; None if it does not exist and must not be created."""
     with ExitStack() as handles:
         at: int | None = root

@@ -5,7 +5,6 @@ over the same directory writes only what changed since the first (stamps.py, blo
 preserved. A file that is the same as in an earlier copy is shared with that copy, never with the source.
 """
 
-import errno
 import os
 import stat
 import time
@@ -21,8 +20,6 @@ FLUSHED_MAX = 16  # more files than that are flushed with the whole file system
 SHARED_MAX_BYTES = 64 << 20  # a bigger file is shared only if it is old: to copy all of it while nothing runs is slow
 OLD_NS = 7 * 24 * 3600 * 10**9
 _PATH_MAX = 4000
-_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -163,7 +160,7 @@ class _Copying:
             self._file(visit, path, stamp)
         elif stat.S_ISLNK(about.st_mode):
             self._drop(name)
-            os.symlink(_link_text(name, visit.here), name, dir_fd=self._there)
+            os.symlink(tree.link_text(name, visit.here), name, dir_fd=self._there)
             self._name_only(visit, stamp)
         elif stat.S_ISFIFO(about.st_mode):
             self._drop(name)
@@ -199,7 +196,7 @@ class _Copying:
             self.stamps.add(stamp)
             self._note_links(visit, path, True)
             return
-        source = _opened_file(visit.name, visit.here)
+        source = tree.opened_file(visit.name, visit.here)
         try:
             about = os.fstat(source)
             blocks.settle(source)
@@ -273,30 +270,6 @@ class _Inside(Struct):
 
     names: set[str]
     is_touched: bool = False
-
-
-def _opened_file(name: str, here: int) -> int:
-    """Only a file is opened: a container may have put a device in its place, and to open that has effects."""
-    found = os.open(name, _LOOK, dir_fd=here)
-    try:
-        if not stat.S_ISREG(os.fstat(found).st_mode):
-            raise _replaced(name)
-        return os.open(f"/proc/self/fd/{found}", _READ)
-    finally:
-        os.close(found)
-
-
-def _link_text(name: str, here: int) -> str:
-    try:
-        return os.readlink(name, dir_fd=here)
-    except OSError as trouble:
-        if trouble.errno != errno.EINVAL:  # it is no link any more
-            raise
-        raise _replaced(name) from trouble
-
-
-def _replaced(name: str) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, "it was replaced while it was read", name)
 
 
 def may_share(about: os.stat_result, now_ns: int) -> bool:

@@ -6,7 +6,17 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.adapters.storage import asides, checkpoints, filling, passports, permission, restoring, sources, tree
+from holdfast.adapters.storage import (
+    asides,
+    checkpoints,
+    filling,
+    passports,
+    permission,
+    receiving,
+    restoring,
+    sources,
+    tree,
+)
 from holdfast.errors import Conflict, Failed, HoldfastError
 from holdfast.model.ids import is_name
 from holdfast.ports.allowed import Allowed, check
@@ -22,6 +32,7 @@ from holdfast.ports.storage import (
     Disposable,
     Need,
     Purgeable,
+    Receivable,
     Restorable,
     Returnable,
     SetAside,
@@ -206,6 +217,23 @@ class DirectoryStorage:
             if root is not None:
                 self._refuse_mounts(root, checkpoints.place(proof.checkpoint))
                 checkpoints.discard(root, proof)
+
+    # ---- copies from elsewhere
+
+    def receive(self, proof: Receivable) -> str:
+        with self._opened() as root:
+            assert root is not None
+            return receiving.begin(root, self.root, proof)
+
+    def received(self, proof: Receivable, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+        with self._opened() as root:
+            assert root is not None
+            return receiving.end(root, self.root, proof, at_s, off)
+
+    def drop_received(self, proof: Receivable) -> None:
+        with self._opened(missing_ok=True) as root:
+            if root is not None:
+                receiving.drop(root, proof)
 
     # ---- restoring
 

@@ -18,6 +18,7 @@ from holdfast.ports.storage import (
     Disposable,
     Need,
     Purgeable,
+    Receivable,
     Restorable,
     Returnable,
     SetAside,
@@ -42,6 +43,7 @@ class MemoryStorage:
         self.troubles: list[HoldfastError] = []
         self.troubles_ahead: list[HoldfastError] = []
         self.ahead: dict[str, dict[str, bytes]] = {}
+        self.incoming: dict[tuple[str, str], dict[str, bytes]] = {}
         self.room_bytes, self.disk_bytes = 1 << 40, 1 << 41
         self.passports: dict[str, bytes] = {}
         self.owners: dict[str, str] = {}  # place → UID:GID of everything in it, where it is not 0:0
@@ -193,6 +195,23 @@ class MemoryStorage:
         if self.contents.get(permission.check_name(name)):
             raise Conflict(f"data.{name} is not empty", remedy="purge it with a signed order", code="not_empty")
         self.contents.pop(name, None)
+
+    def receive(self, proof: Receivable) -> str:
+        self.incoming[permission.check_name(proof.service), permission.check_id(proof.id)] = {}
+        return f"{ROOT}/.checkpoints/{proof.service}/.incoming-{proof.id}"
+
+    def received(self, proof: Receivable, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+        service, id = proof.service, proof.id
+        if (service, id) not in self.copies:
+            files = self.incoming.pop((service, id))
+            path, size_bytes = f"{ROOT}/.checkpoints/{service}/{id}", sum(map(len, files.values()))
+            plain = sum(not name.endswith("/") for name in files)
+            made = Checkpoint(service, id, path, size_bytes, at_s, (), plain, tuple(sorted(off)))
+            self.copies[service, id] = made, files
+        return self.copies[service, id][0]
+
+    def drop_received(self, proof: Receivable) -> None:
+        self.incoming.pop((permission.check_name(proof.service), permission.check_id(proof.id)), None)
 
     def stage(self, proof: Restorable) -> str:
         name, known = _staged(proof), (proof.checkpoint.service, proof.checkpoint.id)

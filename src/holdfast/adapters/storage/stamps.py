@@ -8,11 +8,13 @@ import hashlib
 import os
 from contextlib import suppress
 
+from holdfast.adapters.walking import settled
+
 PREFIX = ".stamps-"
 _MAGIC = b"holdfast-stamps-1\n"
 _BYTES = 16
 _DIGEST = 32
-RECENT_NS = 50_000_000  # times come from a clock that ticks: a file so young may change and keep its times
+RECENT_NS = settled.RECENT_NS
 
 NONE: frozenset[bytes] = frozenset()
 

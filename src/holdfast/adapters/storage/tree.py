@@ -1,20 +1,23 @@
 """A tree of files below a directory handle: count, walk, delete. Follows no symlink, crosses no mount."""
 
-import errno
 import os
 import stat
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count, islice
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple
+
+from holdfast.adapters.walking.walk import Visit as Visit
+from holdfast.adapters.walking.walk import link_text as link_text
+from holdfast.adapters.walking.walk import opened as opened
+from holdfast.adapters.walking.walk import opened_file as opened_file
+from holdfast.adapters.walking.walk import unless_moved as unless_moved
+from holdfast.adapters.walking.walk import walk as walk
 
 COUNT_MAX = 10_000
 SHOWN_CHARS = 200
 NAMES, NAMED_MAX = 8, 1000  # names that a count shows, and of how many it chooses them
 _DEPTH_MAX = 32  # deeper directories are moved up first, so that handles and stack stay bounded
-_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-
-T = TypeVar("T")
 
 
 class CrossesMount(Exception):
@@ -24,10 +27,6 @@ class CrossesMount(Exception):
 def shown(path: str) -> str:
     """For texts, which are UTF-8: a program may give a file any bytes as a name, and any depth."""
     return path.encode("utf-8", "replace").decode()[:SHOWN_CHARS]
-
-
-def opened(name: str, above: int) -> int:
-    return os.open(name, _OPEN, dir_fd=above)
 
 
 def made(name: str, above: int, mode: int) -> int:
@@ -182,77 +181,6 @@ def _move_up(name: str, here: int, top: int, numbers: "count[int]") -> None:
         except FileNotFoundError:
             os.rename(name, new, src_dir_fd=here, dst_dir_fd=top)
             return
-
-
-class Visit(NamedTuple):
-    """`entry`: not descended into (also a directory where another file system is mounted). `enter`: the directory
-    `name` is now `here`. `leave`: all of `here` was visited. `about` describes the entry, or the directory itself."""
-
-    kind: Literal["entry", "enter", "leave"]
-    here: int
-    name: str
-    about: os.stat_result
-
-
-class _Level(NamedTuple):
-    name: str
-    about: os.stat_result
-    inner: list[str]  # directories not visited yet
-
-
-def walk(top: int, without: frozenset[str] = frozenset()) -> Iterator[Visit]:
-    """Everything below `top` at any depth, with two handles: ".." leads up, and is verified. What vanishes meanwhile is
-    left out. `without`: names at the top."""
-    here = os.dup(top)
-    above: list[_Level] = []
-    try:
-        level = yield from _arrive(here, "", without)
-        while True:
-            if level.inner:
-                name = level.inner.pop()
-                try:
-                    below = opened(name, here)
-                except (FileNotFoundError, NotADirectoryError):
-                    continue
-                os.close(here)
-                here = below
-                above.append(level)
-                yield Visit("enter", here, name, os.fstat(here))
-                level = yield from _arrive(here, name)
-                continue
-            yield Visit("leave", here, level.name, level.about)
-            if not above:
-                return
-            level = above.pop()
-            below, here = here, opened("..", here)
-            os.close(below)
-            if not os.path.samestat(os.fstat(here), level.about):
-                raise OSError(errno.ESTALE, "a directory was moved while it was read", level.name)
-    finally:
-        os.close(here)
-
-
-def unless_moved(walked: Iterator[T]) -> Iterator[T]:
-    """For a measure: it ends where a directory is moved while it is read."""
-    try:
-        yield from walked
-    except OSError as trouble:
-        if trouble.errno != errno.ESTALE:
-            raise
-
-
-def _arrive(here: int, name: str, without: frozenset[str] = frozenset()) -> Generator[Visit, None, _Level]:
-    level = _Level(name, os.fstat(here), [])
-    with os.scandir(here) as found:
-        entries = [(entry.name, about) for entry in found if (about := _about(entry)) is not None]
-    for inner, about in entries:
-        if inner in without:
-            continue
-        if stat.S_ISDIR(about.st_mode) and about.st_dev == level.about.st_dev:
-            level.inner.append(inner)
-        else:
-            yield Visit("entry", here, inner, about)
-    return level
 
 
 def _about(entry: "os.DirEntry[str]") -> os.stat_result | None:

@@ -1,13 +1,13 @@
 """Measure the data of services now and then, and report what an update would cost. It changes no data."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.agent.keeper import Act, Hints, Revision, Stage
+from holdfast.agent.keeper import Revision, Stage
 from holdfast.agent.lanes import Lanes
 from holdfast.errors import HoldfastError
 from holdfast.model.data_figures import DataFigures
@@ -61,13 +61,9 @@ class Figures:
         self._seen: dict[str, tuple[StepResult, ...]] = {}  # steps that were learned from
         self._found: dict[str, DataFigures] = {}
         self._section = FiguresReport()
-        self.acts: Mapping[str, Act] = {}
 
     def follow(self, revision: Revision) -> None:
         self._bell.set()
-
-    def hinted(self, hints: Hints) -> None:
-        pass
 
     def wake(self) -> None:
         """A rollout may have ended."""
@@ -75,9 +71,6 @@ class Figures:
 
     def section(self) -> FiguresReport:
         return self._section
-
-    async def settled(self) -> None:
-        pass
 
     async def run(self) -> None:
         while True:

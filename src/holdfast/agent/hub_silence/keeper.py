@@ -4,7 +4,7 @@ Sends only to targets that an operator of grade destroy signed for this node. Wi
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
@@ -13,7 +13,7 @@ from msgspec import Struct
 from holdfast.agent.backoff import Backoff
 from holdfast.agent.findings import Findings
 from holdfast.agent.hub_silence.targets import Target, Targets
-from holdfast.agent.keeper import Act, Hints, Revision, Stage
+from holdfast.agent.keeper import Hints, Revision
 from holdfast.agent.link.pace import Pace
 from holdfast.agent.time import NodeTime
 from holdfast.errors import HoldfastError
@@ -25,6 +25,7 @@ from holdfast.reconcile.hub_silence import CODES, Episode, Message
 
 FACT = "hub_silence/state"
 KEEP_S = 60.0  # between two notes that the hub was heard
+QUIET_LOOK_S = 60.0  # in quiet hours: a clock may be set
 UNDELIVERED, UNUSABLE = "alert_undelivered", "alert_unusable"
 
 
@@ -33,11 +34,6 @@ class Noted(Struct, frozen=True, omit_defaults=True):
 
     heard_s: float | None = None
     told: tuple[str, ...] = ()
-
-
-class Nothing(Struct, frozen=True):
-    def shorter(self, stage: Stage) -> "Nothing":
-        return self
 
 
 _noted = msgspec.json.Decoder(Noted).decode
@@ -74,8 +70,6 @@ class HubSilence:
         self._found: dict[str, Target] = {}
         self._episodes: dict[str, Episode] = {}
         self._again: dict[str, tuple[float, Backoff]] = {}  # after a send that failed: when to try again
-        self._section = Nothing()
-        self.acts: Mapping[str, Act] = {}
 
     # ---- what is declared
 
@@ -143,12 +137,6 @@ class HubSilence:
             with suppress(HoldfastError):
                 self._journal.set_aside(FACT, msgspec.json.encode(kept))
 
-    def section(self) -> Nothing:
-        return self._section
-
-    async def settled(self) -> None:
-        pass
-
     # ---- sending
 
     async def run(self) -> None:
@@ -177,6 +165,8 @@ class HubSilence:
             return at_s
         if now_s < again_s:
             return again_s
+        if quiet_s := self._targets.quiet_s(target, self._time.now_s()):
+            return now_s + min(quiet_s, QUIET_LOOK_S)
         try:
             await self._targets.notifier(target).send(self._alert(message, target.fleet))
         except HoldfastError as trouble:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.agent.keeper import Revision
-from holdfast.errors import Failed
+from holdfast.errors import Failed, HoldfastError
 from holdfast.model import apprise_url, duration
 from holdfast.model.applied import content
 from holdfast.model.fleet import AlertTarget
@@ -14,7 +14,10 @@ from holdfast.model.ids import kind_of
 from holdfast.model.purpose import sealed_as
 from holdfast.model.revision import Entry
 from holdfast.ports.acceptance import Acceptance
+from holdfast.ports.calendar import Calendar
 from holdfast.ports.notifier import MakeNotifier, Notifier
+from holdfast.status import quiet_hours
+from holdfast.status.quiet_hours import QuietHours
 
 Open = Callable[[str, str, str, str], bytes]  # name, digest, fleet, address as a seal names it → value
 
@@ -29,13 +32,15 @@ class Target(Struct, frozen=True):
     after_s: float
     fleet: str
     overlay: str
+    quiet: QuietHours | None = None
 
 
 class Targets:
-    def __init__(self, acceptance: Acceptance, open: Open, make: MakeNotifier) -> None:
+    def __init__(self, acceptance: Acceptance, open: Open, make: MakeNotifier, calendar: Calendar) -> None:
         self._acceptance = acceptance
         self._open = open
         self._make = make
+        self._calendar = calendar
 
     def of(self, revision: Revision) -> dict[str, Target]:
         """By name. The manifest was judged when it was accepted: it has only targets that this node sends to."""
@@ -48,8 +53,18 @@ class Targets:
         declared = _document(content({entry.digest: blob} if blob is not None else {}, entry.digest, address))
         ((secret, digest),) = entry.secrets.items()
         after_s = duration.milliseconds(declared.after) / 1000
-        settings = revision.document.settings
-        return Target(address, declared.name, secret, digest, after_s, revision.manifest.fleet, settings.overlay_cidr)
+        fleet, overlay = revision.manifest.fleet, revision.document.settings.overlay_cidr
+        return Target(address, declared.name, secret, digest, after_s, fleet, overlay, quiet_hours.of(declared))
+
+    def quiet_s(self, target: Target, now_s: float) -> float:
+        """For how long it is quiet; 0.0: it is not. A time zone that is not known here keeps no alert back."""
+        if target.quiet is None:
+            return 0.0
+        try:
+            until_s = quiet_hours.until_s(target.quiet, self._calendar, now_s)
+        except HoldfastError:
+            return 0.0
+        return until_s - now_s if until_s is not None else 0.0
 
     def notifier(self, target: Target) -> Notifier:
         """Raises Failed if the URL cannot be opened, is sealed for another use, or is none."""

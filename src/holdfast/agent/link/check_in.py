@@ -4,11 +4,12 @@ import asyncio
 
 from holdfast.agent.backoff import ASKED_S_MAX
 from holdfast.agent.findings import Findings
-from holdfast.agent.keeper import Hints, Keeper, Say
+from holdfast.agent.keeper import Hints, HintTaker, Say
+from holdfast.agent.link import away
 from holdfast.agent.link.messages import Messages
 from holdfast.agent.orders.orders import Orders
 from holdfast.agent.time import NodeTime
-from holdfast.errors import HoldfastError, Limited, TryLater
+from holdfast.errors import HoldfastError, Limited, TryLater, Unreachable
 from holdfast.model.checkin import CheckInAnswer, JoinAnswer
 from holdfast.ports.fleet_link import FleetLink
 from holdfast.trust.time_floor import REMEDY as CLOCK_REMEDY
@@ -29,7 +30,7 @@ class CheckIns:
         link: FleetLink,
         messages: Messages,
         orders: Orders,
-        keepers: tuple[Keeper, ...],
+        hint_takers: tuple[HintTaker, ...],
         time: NodeTime,
         findings: Findings,
         say: Say,
@@ -38,7 +39,7 @@ class CheckIns:
         self._link = link
         self._messages = messages
         self._orders = orders
-        self._keepers = keepers
+        self._hint_takers = hint_takers
         self._findings = findings
         self._say = say
         self._is_offline = False
@@ -83,7 +84,7 @@ class CheckIns:
         if answer.registered:
             self._findings.clear("not_registered")
             hints = hints_of(answer)
-            for keeper in self._keepers:
+            for keeper in self._hint_takers:
                 keeper.hinted(hints)
         self._orders.heard(answer.results_taken, answer.orders, answer.own_pulse)
 
@@ -113,7 +114,12 @@ class CheckIns:
         if isinstance(trouble, Limited):
             self._limited(trouble)
         pause = self._messages.pace.pause
-        await asyncio.sleep(pause.asked(trouble.retry_after_s) if isinstance(trouble, Limited) else pause.grow())
+        if isinstance(trouble, Limited):
+            await asyncio.sleep(pause.asked(trouble.retry_after_s))
+        elif isinstance(trouble, Unreachable):
+            await away.wait(pause.grow(), self._link, pause)
+        else:
+            await asyncio.sleep(pause.grow())
 
     def _limited(self, trouble: Limited) -> None:
         """X16: the report that this node signs says that the hub put it off, and for how long."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast import __version__
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.findings import Findings
-from holdfast.agent.keeper import Act, Keeper, OrderRun, Section, Stage
+from holdfast.agent.keeper import Act, OrderRun, ReportPart, Section, Stage
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.link import report_limits
 from holdfast.model import canonical
@@ -77,14 +77,14 @@ class Reporter:
     def __init__(
         self,
         *,
-        keepers: tuple[Keeper, ...],
+        parts: tuple[ReportPart, ...],
         accepting: Accepting,
         findings: Findings,
         lanes: Lanes,
         audit: AuditLog,
         about: NodeReport,
     ) -> None:
-        self._keepers = keepers
+        self._parts = parts
         self._accepting = accepting
         self._findings = findings
         self._lanes = lanes
@@ -102,7 +102,7 @@ class Reporter:
 
     def look(self) -> bool:
         """Build the report again if anything in it changed; True if so. Cheap when nothing did."""
-        sections = tuple(keeper.section() for keeper in self._keepers)
+        sections = tuple(part.section() for part in self._parts)
         lanes, operations = self._lanes, tuple(sorted(self._lanes.operations))
         audit = self._audit.head()
         counts = (self._findings.changes, self._accepting.changes)

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.agent.services.door import Door
-from holdfast.agent.services.rollout.containers import GRACE_S, Containers
+from holdfast.agent.services.rollout.containers import Containers
 from holdfast.errors import HoldfastError, TryLater
 from holdfast.gate.containers import RUN
 from holdfast.model.container import (
@@ -106,7 +106,7 @@ class Attempts:
             if found.running and before_s + self._clock.monotonic_s() - since_s >= timeout_s:
                 timed_out = True
                 with suppress(TryLater):
-                    await self._door.stop(found, GRACE_S, service=service)
+                    await self._door.stop(found, service=service)
             looked()
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, LOOK_S_MAX)
@@ -126,7 +126,7 @@ class Attempts:
         """Stop and remove it, if it is there."""
         found = await self._runtime.container(name)
         if found is not None:
-            await self._door.stop(found, GRACE_S, service=service)
+            await self._door.stop(found, service=service)
             await self._door.remove(found, service=service)
         self._containers.forget_secrets(name)
         self._journal.forget_made(RUN + name)

@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.keeper import Act, Hints, OrderRun, Revision, Stage
+from holdfast.agent.keeper import Act, OrderRun, Revision, Stage
 from holdfast.agent.schedules.books import Books
 from holdfast.agent.schedules.declared import NOT_DEPLOYED, NOT_SERVING, Declarations, Declared
 from holdfast.agent.schedules.names import container_name
@@ -92,9 +92,6 @@ class Schedules:
         self._declared.follow(revision)
         self._bell.set()
 
-    def hinted(self, hints: Hints) -> None:
-        pass
-
     def wake(self) -> None:
         """A book changed: a run may be over, and another one wait for it."""
         self._bell.set()
@@ -107,9 +104,6 @@ class Schedules:
 
     def section(self) -> SchedulesReport:
         return self._section
-
-    async def settled(self) -> None:
-        return
 
     async def run(self) -> None:
         self._runs.resume()

@@ -1,6 +1,6 @@
 """The part of the report about containers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 
 from holdfast.agent.services.rollout.crash_loops import CrashLoops
 from holdfast.agent.services.rollout.health_checks import HealthChecks
@@ -10,20 +10,34 @@ from holdfast.model.report import ContainerState
 from holdfast.reconcile import orphans
 from holdfast.reconcile.here import Word
 
-STATUS = {"starting": "unknown", "healthy": "running", "unhealthy": "unhealthy", "failed": "unhealthy"}
+Shown = tuple[str, str]  # status, state
+
+STATUS: Mapping[Word, Shown] = {
+    "starting": ("unknown", "starting"),
+    "healthy": ("running", ""),
+    "unhealthy": ("unhealthy", ""),
+    "failed": ("unhealthy", ""),
+}
+UNKNOWN: Shown = ("unknown", "")  # the runtime does not answer: what was seen before may not be so any more
+RESTARTING: Shown = ("unhealthy", "restarting")
 
 
-def container(one: Container, word: Word, orphan: bool, restarts: int, restarting: bool) -> ContainerState:
-    """A container without a running process is stopped, whatever the runtime calls it."""
-    status = STATUS[word] if one.running and not orphan else "running" if one.running else "stopped"
-    state = "starting" if one.running and not orphan and word == "starting" else ""
+def status(one: Container, word: Word | None, restarting: bool) -> Shown:
+    """A container without a running process is stopped, whatever the runtime calls it. `word` is None for one that is
+    not ours: its health is not asked for."""
     if restarting:
-        status, state = "unhealthy", "restarting"
+        return RESTARTING
+    if not one.running:
+        return "stopped", ""
+    return STATUS[word] if word is not None else ("running", "")
+
+
+def container(one: Container, shown: Shown, orphan: bool, restarts: int) -> ContainerState:
     epoch = one.labels.get(LABEL_EPOCH, "0")
     return ContainerState(
         one.service or one.name,
         one.component,
-        status,  # type: ignore[arg-type]
+        shown[0],  # type: ignore[arg-type]
         one.image,
         int(epoch) if epoch.isdigit() else 0,
         one.id[:12],
@@ -33,18 +47,10 @@ def container(one: Container, word: Word, orphan: bool, restarts: int, restartin
         float(int(one.started_s)),
         tuple(f"{port.address}:{port.outside}→{port.inside}" for port in one.ports),
         orphan,
-        state,
+        shown[1],
         restarts,
         one.last_end,
     )
-
-
-def containers(
-    ours: Iterable[Container], others: Iterable[Container], word: Callable[[Container], Word], crashes: CrashLoops
-) -> tuple[ContainerState, ...]:
-    mine = [container(one, word(one), False, crashes.restarts(one), crashes.is_restarting(one)) for one in ours]
-    foreign = [container(one, "starting", True, one.restarts, False) for one in others]
-    return tuple(sorted([*mine, *foreign], key=lambda one: (one.service, one.component, one.replica, one.id)))
 
 
 class ContainerStatus:
@@ -63,11 +69,13 @@ class ContainerStatus:
         return self._inventory.runtime
 
     def all(self) -> tuple[ContainerState, ...]:
-        shown = [one for one in self._inventory.all() if orphans.mark_of(one, self._fleet) != "infrastructure"]
-        ours = [one for one in shown if self._inventory.is_ours(one)]
-        others = [one for one in shown if not self._inventory.is_ours(one)]
-        return containers(ours, others, self._word, self._crashes)
+        shown = (one for one in self._inventory.all() if orphans.mark_of(one, self._fleet) != "infrastructure")
+        found = (self._ours(one) if self._inventory.is_ours(one) else self._other(one) for one in shown)
+        return tuple(sorted(found, key=lambda one: (one.service, one.component, one.replica, one.id)))
 
-    def _word(self, container: Container) -> Word:
-        """While the runtime does not answer, the health of a container that was seen before is not known."""
-        return self._health_checks.word(container) if self._inventory.runtime else "starting"
+    def _ours(self, one: Container) -> ContainerState:
+        shown = status(one, self._health_checks.word(one), self._crashes.is_restarting(one))
+        return container(one, shown if self.runtime else UNKNOWN, False, self._crashes.restarts(one))
+
+    def _other(self, one: Container) -> ContainerState:
+        return container(one, status(one, None, False) if self.runtime else UNKNOWN, True, one.restarts)

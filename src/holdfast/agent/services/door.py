@@ -54,8 +54,8 @@ class Door:
     async def start(self, container: Container, ground: Ground = START, service: str = "") -> None:
         await self._runtime.start(container.id, self.touch(container, ground, service))
 
-    async def stop(self, container: Container, grace_s: float, ground: Ground = STOP, service: str = "") -> None:
-        await self._runtime.stop(container.id, grace_s, self.touch(container, ground, service))
+    async def stop(self, container: Container, ground: Ground = STOP, service: str = "") -> None:
+        await self._runtime.stop(container.id, self.touch(container, ground, service))
 
     async def remove(self, container: Container, ground: Ground = RETIRE, service: str = "") -> None:
         await self._runtime.remove(container.id, self.touch(container, ground, service))

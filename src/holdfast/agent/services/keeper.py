@@ -78,6 +78,7 @@ class Services:
         self._wanted.note()
         await self._retired.look()
         if not self._passes.is_needed(wanted):
+            self._passes.none_needed()
             return Pause()
         return await self._passes.once(wanted, self._wanted.released)
 

@@ -120,6 +120,12 @@ class Passes:
     def is_needed(self, wanted: Desired) -> bool:
         return self._survey.is_needed(wanted)
 
+    def none_needed(self) -> None:
+        """No service is left on this node: what was found about containers is over."""
+        self._crashes.look(())
+        self._findings.clear(RUNTIME)
+        self._findings.clear(NO_PROGRESS)
+
     async def once(self, wanted: Desired, released: frozenset[str]) -> Pause:
         """Works on frozen input (T-05). Trouble with the runtime is a finding."""
         began_s = self._survey.now_s()
@@ -165,10 +171,11 @@ class Passes:
 
     def _show_drift(self, wanted: Desired, agenda: Agenda) -> None:
         if wanted.node.reconcile == "observe" and agenda.findings:
-            named = ", ".join(f"{one.service} {one.kind}" for one in agenda.findings[:NAMED])
+            more = f" and {len(agenda.findings) - NAMED} more" * (len(agenda.findings) > NAMED)
+            named = ", ".join(f"{one.service} {one.kind}" for one in agenda.findings[:NAMED]) + more
             self._findings.add(
                 DRIFT,
-                f"{len(agenda.findings)} differences, left as they are in observe mode: {named}",
+                f"left as it is in observe mode: {named}",
                 'set reconcile = "converge" for this node in fleet.toml and apply',
             )
         else:

@@ -33,6 +33,7 @@ class InternalRoutes:
         self.kind: ProxyKind = "internal"
         self._naming = Naming()
         self._address = ""
+        self._doubted: set[str] = set()  # first names of routes whose last handshake failed
 
     def follow(self, node: Node, settings: Settings, address: str) -> None:
         self.kind = proxy_of(node)
@@ -79,17 +80,37 @@ class InternalRoutes:
     async def drained(self, gone: Sequence[Backend], at_most_s: float) -> None:
         await self.board.drained(gone, at_most_s)
 
+    async def look_again(self) -> None:
+        """At names whose handshake failed: a clock that was wrong may be right by now, and nothing else would tell.
+        A name without a route any more, as after a rollout that failed, shows nothing wrong."""
+        if not self._doubted:
+            return
+        found = {route.hostnames[0]: route for routes in self.board.services().values() for route in routes}
+        for name in self._doubted - found.keys():
+            self._doubted.discard(name)
+            self._certificates.unrouted(name)
+        await asyncio.gather(*(self._trouble(found[name]) for name in sorted(self._doubted)))
+
+    async def _trouble(self, route: ProxyRoute) -> str:
+        """Of one handshake; "" if it showed the certificate."""
+        name = route.hostnames[0]
+        shown = await self._handshake.shown(
+            self._address, route.listener, name, self._certificates.anchor(name), HANDSHAKE_S_MAX
+        )
+        if self._certificates.seen(name, shown.leaf, shown.trouble):
+            self._doubted.discard(name)
+            return ""
+        self._doubted.add(name)
+        return shown.trouble or "it shows another certificate than the new one"
+
     async def _see(self, route: ProxyRoute) -> None:
         """M-06: a proxy that does not show the new certificate is reported now, not by the first client."""
         name, trouble = route.hostnames[0], ""
         for tried in range(HANDSHAKE_TRIES):
             await asyncio.sleep(0.05 * tried)
-            shown = await self._handshake.shown(
-                self._address, route.listener, name, self._certificates.anchor(name), HANDSHAKE_S_MAX
-            )
-            if self._certificates.seen(name, shown.leaf, shown.trouble):
+            trouble = await self._trouble(route)
+            if not trouble:
                 return
-            trouble = shown.trouble or "it shows another certificate than the new one"
         raise Failed(
             f"the proxy of this node does not show the certificate for {name}: {trouble}",
             remedy="see the proxy's log in the agent's state directory; it is tried again with the next deploy",

@@ -4,18 +4,19 @@ Only what the signed revision names is routed here, with or without a hub (I-01)
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
 from holdfast.agent.findings import Findings
-from holdfast.agent.keeper import Act, Hints, Revision, Say, Stage
+from holdfast.agent.keeper import Revision, Say, Stage
 from holdfast.agent.services.rollout.host_ports import own_address
 from holdfast.agent.traffic.internal_routes import InternalRoutes
 from holdfast.agent.traffic.proxy_writer import ProxyWriter
 from holdfast.errors import HoldfastError
 from holdfast.planning.edges import proxy_of
 from holdfast.ports.proxy import Listening, Proxy
+from holdfast.status.edges import carried
 
 LOOK_S = 5.0
 IDLE_S = 60.0  # where there is no proxy to look at
@@ -36,7 +37,6 @@ class ProxyKeeper:
     """`looked` is called after each look that found the proxy in order. `address` is the one this node joined with."""
 
     name = "proxy"
-    acts: Mapping[str, Act] = {}
 
     def __init__(
         self,
@@ -59,12 +59,14 @@ class ProxyKeeper:
         self._changed = changed
         self._address = address
         self._listening: Listening | None = None
+        self._public: Collection[str] = ()  # hostnames
         self._bell = asyncio.Event()
         self._section = ProxyReport()
 
     def follow(self, revision: Revision) -> None:
         address = own_address(revision.node.address, self._address)
         self._routes.follow(revision.node, revision.document.settings, address)
+        self._public = revision.manifest.edge.keys()
         before, self._listening = self._listening, self._wanted(revision, address)
         if self._listening != before or not self._section.proxy:
             self._bell.set()
@@ -80,14 +82,8 @@ class ProxyKeeper:
         has_names = any(entry.names for entry in (*manifest.services.values(), *manifest.standby.values()))
         return Listening(address) if has_names or self._listening is not None else None
 
-    def hinted(self, hints: Hints) -> None:
-        return
-
     def section(self) -> ProxyReport:
         return self._section
-
-    async def settled(self) -> None:
-        return
 
     async def run(self) -> None:
         while True:
@@ -96,10 +92,11 @@ class ProxyKeeper:
             try:
                 await self._look()
             except HoldfastError as trouble:
+                message = trouble.message + carried.words(self._public)
                 if trouble.code == TAKEN:
-                    self._findings.add_trouble(TAKEN, trouble)
+                    self._findings.add(TAKEN, message, trouble.remedy)
                 else:
-                    self._findings.add_trouble(DOWN, trouble)
+                    self._findings.add(DOWN, message, trouble.remedy)
                     self._note("")
                 pause_s = AGAIN_S
             await self._rest(pause_s)
@@ -108,6 +105,7 @@ class ProxyKeeper:
         await self._proxy.follow(self._listening)
         if self._listening is not None and await self._board.look():
             self._say("drift", {"subsystems": ["routes"]})
+        await self._routes.look_again()
         self._note(await self._proxy.version() if self._listening is not None else "")
         for code in (DOWN, TAKEN):
             self._findings.clear(code)

@@ -5,13 +5,14 @@ meanwhile go with the next. A route that the proxy refuses is the trouble of its
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from holdfast.errors import HoldfastError, TryLater
 from holdfast.ports.proxy import Backend, Proxy, ProxyRoute, Servable
 from holdfast.reconcile.routes import digest
 
 GATHER_S = 2.0
+REST_S_MAX = 0.3
 TAKEN = "hostname_taken"  # two routes claim one name
 
 Owner = tuple[str, str]  # ("service", name) or ("edge", hostname)
@@ -34,6 +35,7 @@ class ProxyWriter:
         self._turn = asyncio.Lock()
         self._knows = False  # what the proxy had when this process began
         self._is_lost = False  # it has routes that cannot be read
+        self._rested_s = 0.0  # when the next set may begin
 
     # ---- what it has
 
@@ -81,9 +83,16 @@ class ProxyWriter:
         """All internal routes of a service; none takes it off. Acknowledged when this returns."""
         await self._put(("service", service), _sorted(routes), certificates)
 
-    async def put_edge(self, hostname: str, route: ProxyRoute | None, certificate: Servable | None) -> None:
+    async def put_edge(
+        self,
+        hostname: str,
+        route: ProxyRoute | None,
+        certificate: Servable | None,
+        after: Awaitable[None] | None = None,
+    ) -> None:
+        """None takes it off. `after` is awaited first; a set that another owner causes meanwhile takes this along."""
         routes = () if route is None else (route,)
-        await self._put(("edge", hostname), routes, () if certificate is None else (certificate,))
+        await self._put(("edge", hostname), routes, () if certificate is None else (certificate,), after)
 
     async def answer(self, challenges: Mapping[str, str]) -> None:
         """Exactly these tokens on port 80 of an edge, acknowledged."""
@@ -99,9 +108,13 @@ class ProxyWriter:
     async def drained(self, gone: Sequence[Backend], at_most_s: float) -> None:
         await self._proxy.drained(gone, at_most_s)
 
-    async def _put(self, owner: Owner, routes: Routes, certificates: Iterable[Servable]) -> None:
+    async def _put(
+        self, owner: Owner, routes: Routes, certificates: Iterable[Servable], after: Awaitable[None] | None = None
+    ) -> None:
         self._certificates |= {one.digest: one for one in certificates}
         self._asked[owner] = routes
+        if after is not None:
+            await self._others(owner, after)
         async with self._turn:
             if self._asked.get(owner) is not routes:
                 return  # it went with another owner's routes, or a newer set waits for its own turn
@@ -119,16 +132,34 @@ class ProxyWriter:
                 self._asked.pop(owner, None)
                 raise
 
+    async def _others(self, owner: Owner, after: Awaitable[None]) -> None:
+        try:
+            await after
+        except BaseException:
+            self._asked.pop(owner, None)
+            raise
+
     async def _begin(self) -> None:
         """Nothing is written before the present routes are known, because the others must stay."""
         if not self._knows:
             await self._look()
 
     async def _together(self, owner: Owner) -> None:
-        """Everything that waits, at once; if that is refused, only what was asked for here."""
+        """Everything that waits, at once; if that is refused, only what was asked for here. Between two sets the proxy
+        rests for as long as the first took, so that many changes make few sets."""
         if self._is_lost:
             await asyncio.sleep(GATHER_S)
             self._is_lost = False
+        now_s = asyncio.get_running_loop().time
+        if (left_s := self._rested_s - now_s()) > 0:
+            await asyncio.sleep(left_s)
+        began_s = now_s()
+        try:
+            await self._at_once(owner)
+        finally:
+            self._rested_s = now_s() + min(now_s() - began_s, REST_S_MAX)
+
+    async def _at_once(self, owner: Owner) -> None:
         waiting = dict(self._asked)
         try:
             await self._apply(waiting)

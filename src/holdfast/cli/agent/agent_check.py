@@ -40,7 +40,8 @@ class Finding(msgspec.Struct, frozen=True):
     remedy: str
 
 
-FOLDERS = ("acme", "proxy", "routes")  # proxy state, route certificates, account at the public certificate authority
+# account at the public certificate authority, files of the archiver, requests to mount, proxy state, route certificates
+FOLDERS = ("acme", "backups", "mounts", "proxy", "routes")
 
 
 def declare(parser: Parser) -> None:

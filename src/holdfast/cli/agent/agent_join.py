@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.agent import membership as members
 from holdfast.agent.membership import Membership
+from holdfast.cli import state_directory
 from holdfast.cli.agent import agent_state
 from holdfast.cli.agent.agent_home import AgentHome
 from holdfast.cli.flags import Parser
@@ -90,7 +91,7 @@ def prepare(
     """Write the key and the signed join request to disk before sending them, so that a retry sends the same bytes."""
     invite = decode_invite(token.invite.invite)
     home = box.agents.at(state_dir)
-    box.disk.make_directory(state_dir, 0o700)
+    state_directory.make(state_dir, box.disk)
     known = agent_state.read(state_dir, box)
     if known is not None and (known.fleet, known.node) != (invite.fleet, invite.node):
         raise Conflict(

@@ -1,5 +1,6 @@
 """`holdfast agent run`: run the agent in the foreground until it gets a signal."""
 
+import os
 from argparse import Namespace
 
 import msgspec
@@ -83,10 +84,12 @@ def run(args: Namespace, box: Toolbox) -> int:
     _check_url(args.url, member)
     host, port = address(args.listen) if args.listen else ("", 0)
     role = "edge" if args.proxy else ""
-    auth = tuple(args.registry_auth or ())
+    # Absolute: podman and containers are told these paths, and have another working directory (N06).
+    data, run_dir = os.path.abspath(args.data_dir), os.path.abspath(args.run_dir)
+    socket = os.path.abspath(args.podman_socket) if args.podman_socket else ""
+    auth = tuple(os.path.abspath(path) for path in args.registry_auth or ())
     allowed = tuple(network(text) for text in args.alert_network)
-    running = Running(args.data_dir, args.run_dir, host, port, role, args.podman_socket or "", auth, allowed)
-    return home.run(member, running)
+    return home.run(member, Running(data, run_dir, host, port, role, socket, auth, allowed))
 
 
 def _check_url(url: str | None, member: Membership) -> None:

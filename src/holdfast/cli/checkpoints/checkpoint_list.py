@@ -60,7 +60,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         )
         for row in rows
     ]
-    for text in tables.lines(cells, box.terminal, HEADS, tail=True):
+    for text in tables.lines(cells, box.terminal, HEADS, tail=True) if rows else ():
         box.terminal.say(text)
     for node, one in more:
         box.terminal.remark(

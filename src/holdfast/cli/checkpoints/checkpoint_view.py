@@ -9,6 +9,7 @@ from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.sizes import size
 from holdfast.cli.timestamps import rfc3339
 from holdfast.errors import Conflict, Invalid
+from holdfast.model.checkpoint import FETCHED
 from holdfast.model.report import CheckpointState, ReportedCheckpoints, UnlistedCheckpoints
 
 
@@ -68,6 +69,8 @@ def words(state: CheckpointState) -> str:
     """What it is a copy of."""
     of = f"data of revision {state.revision}" if state.revision else "data of an unknown revision"
     of += f" ({_images(state.images)})" if state.images else ""
+    if state.id.startswith(FETCHED):
+        return f"{of}, brought back from a backup"
     if not state.before:
         return f"{of}, replaced by a restore" if state.revision or state.deployment else of
     before = f"revision {state.before_revision}" if state.before_revision else "the next deployment"

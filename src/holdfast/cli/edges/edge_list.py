@@ -20,7 +20,8 @@ on, its status, and when its certificate expires. STATUS is from the signed repo
   failed       a step failed
   unreachable  the edge has the route, but the backend does not answer; visitors get an error
   held         the service was stopped by an order; visitors get an error
-  down         no container of the component works, as its node reports; visitors get an error
+  down         no container of the component works, as its node reports or the edge was answered;
+               visitors get an error
   moving       the route still leads to the node where the service was
   standby      the route leads to a standby node
   leaving      the hostname is no longer applied; the edge still has the route

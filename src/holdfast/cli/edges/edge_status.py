@@ -19,11 +19,11 @@ from holdfast.model.nearest import hint
 from holdfast.status.edges.views import EdgeView, findings, is_broken, views
 
 DETAILS = """\
-Shows for every public hostname, or for those named: its status; the expiry, issuer and chain length of its
-certificate; whether the edge reaches the backend and the backend proves its name; when a real TLS handshake last showed
-the certificate; whether the edge's own DNS answers as the revision says; and where public DNS points if it points
-elsewhere. All of it is from the signed report of the edge, verified on this machine, with the age of the report; for an
-edge that does not report, the status is unknown.
+Shows for every public hostname, or for those named: its status; the expiry, issuer and chain length of its certificate;
+whether the edge reaches the backend and the backend proves its name; when a real TLS handshake first showed the
+certificate (one is made every 9 seconds); whether the edge's own DNS answers as the revision says; and where public DNS
+points if it points elsewhere. All of it is from the signed report of the edge, verified on this machine, with the age
+of the report; for an edge that does not report, the status is unknown.
 Exits 1 if a hostname shown is broken or its status is unknown. Public DNS that points elsewhere is only a warning.
 
 examples:
@@ -152,7 +152,7 @@ def _reached(one: EdgeView) -> str:
     standby = f"; standby for {one.node}: {trouble}" if one.stands_in and trouble else ""
     return {
         True: f"reached, and its certificate proves its name{standby}",
-        False: f"not reached: {trouble}",
+        False: trouble if one.status == "down" else f"not reached: {trouble}",
         None: "not tried yet",
     }[one.is_reachable]
 
@@ -180,4 +180,4 @@ def _certified(one: EdgeView, now_s: float) -> str:
 def _seen(one: EdgeView, now_s: float) -> str:
     if one.certificate is None or not one.certificate.handshake_s:
         return "not seen yet"
-    return f"seen {aged(max(0.0, now_s - one.certificate.handshake_s))} ago"
+    return f"first seen {aged(max(0.0, now_s - one.certificate.handshake_s))} ago, made every 9 s"

@@ -115,10 +115,10 @@ def _commit_opened(
     plan = opened.plan
     if not candidate.signatures:  # the file has no signature yet: this operator signs, as with a plain apply
         signing.refuse_if_hopeless(plan, opened.base, args, box)
+    else:
+        signing.check_threshold(plan, opened.base, candidate, args)
     box.terminal.confirm("Apply this saved plan?", "not applied")
     if not candidate.signatures:
         candidate = signing.signed(candidate, signing.sign(plan, opened.base, args, box))
-    else:
-        signing.check_threshold(plan, opened.base, candidate, args)
     head = commit(with_message(candidate, args), opened.base, target, heads, box)
     return report(head, plan, opened.base, target, args, box)

@@ -123,12 +123,11 @@ def report(
     try:
         found = outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING
     except KeyboardInterrupt:
-        box.terminal.remark(
-            f"Stopped watching. Revision {head.number} is applied; its rollout continues. "
-            "The same command follows it; to undo it: holdfast rollback"
-        )
+        from holdfast.cli.waiting import verdict
+
+        box.terminal.remark(verdict.interrupted(head, plan, args))
         return INTERRUPTED
-    return conclude(found, head, plan, args, box, more)
+    return conclude(found, head, plan, hub, args, box, more)
 
 
 def _check_message(head: Head, target: str, args: Namespace, box: Toolbox) -> None:
@@ -141,6 +140,7 @@ def conclude(
     found: "Outcome",
     head: Head,
     plan: Plan,
+    hub: HubReader | None,
     args: Namespace,
     box: Toolbox,
     more: Mapping[str, Any] = NOTHING_MORE,
@@ -155,7 +155,7 @@ def conclude(
     else:
         for line in verdict.told(found):
             box.terminal.remark(line)
-    trouble = verdict.trouble(found, head)
+    trouble = verdict.trouble(found, head, hub)
     if trouble is not None:
         raise trouble
     return 0
@@ -171,4 +171,4 @@ def nothing_to_do(
         box.terminal.say(show_plan.text(plan, box.terminal))
     waits = hub is not None and applied is not None and not getattr(args, "detach", False)
     found = outcome.look_again(hub, applied, only, box) if waits and hub and applied else outcome.NOTHING
-    return conclude(found, plan.base, plan, args, box)
+    return conclude(found, plan.base, plan, hub, args, box)

@@ -22,9 +22,14 @@ them:
   holdfast history show 3 --raw > revision && holdfast history show 3 --signature > revision.sig
   ssh-keygen -Y verify -f allowed_signers -I alice -n holdfast-revision -s revision.sig < revision
 
+--files DIR writes fleet.toml, the services, the policies and the sealed secrets of that revision to DIR, which must not
+exist or be empty. The ledger has no comments and no secret that nothing uses, so they are not written.
+`rollback --write` puts the files into the fleet directory itself.
+
 examples:
   holdfast history show 3
   holdfast history show 3 --json
+  holdfast history show 3 --files ../fleet-at-3
 """
 
 
@@ -33,11 +38,22 @@ def declare(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--raw", action="store_true", help="the exact signed bytes, nothing else")
     which.add_argument("--signature", action="store_true", help="one armoured SSHSIG per signature")
+    parser.add_argument("--files", metavar="DIR", help="write its declared files and sealed secrets to a new directory")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
+    if args.files and (args.raw or args.signature):
+        raise Invalid(
+            "--files cannot be used with --raw or --signature",
+            remedy="`holdfast history show --help` shows the usage",
+            code="usage",
+        )
     hub = reachable_hub(args, box)
     link = _link(hub, args.number)
+    if args.files:
+        from holdfast.cli.documents import revision_files
+
+        return revision_files.write(args.number, hub, args, box)
     if args.raw:
         box.terminal.say_exactly(link.header_bytes)
         return 0

@@ -5,7 +5,7 @@ Reads only `fleet.toml` and `fleet.lock`, so that a request does not need the wh
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -40,31 +40,43 @@ def state_dir(environ: Mapping[str, str]) -> str:
 
 def of(fleet_dir: str, disk: "Disk", environ: Mapping[str, str]) -> Acquaintance:
     told = environ.get(HUB_KEY, "")
-    declared = _declared(disk.read(os.path.join(fleet_dir, FILE_NAME), FILE_BYTES_MAX), bool(told))
+    pin, keys = _declared(disk.read(os.path.join(fleet_dir, FILE_NAME), FILE_BYTES_MAX) or b"", bool(told))
     lock = disk.read(os.path.join(fleet_dir, LOCK_NAME), LOCK_BYTES_MAX)
-    settings, listed = declared.get("fleet"), declared.get("operators")
-    pin = told or (settings.get("hub_key", "") if isinstance(settings, dict) else "")
-    lines = [o.get("key", "") for o in listed if isinstance(o, dict)] if isinstance(listed, list) else []
+    pin = told or pin
     return Acquaintance(
         pin=_line(pin) if pin else "",
         fleet=parse_lock(lock).fleet if lock is not None else "",
-        operators=frozenset(blob for blob in map(_blob, lines) if blob),
+        operators=frozenset(blob for blob in map(_blob, keys) if blob),
     )
 
 
-def _declared(content: bytes | None, told: bool) -> dict[str, Any]:
+def _declared(content: bytes, told: bool) -> tuple[object, list[object]]:
+    """The hub's key, and the keys of operators."""
     from holdfast.declared import toml_file
 
     try:
-        return toml_file.fleet_document(content or b"")
+        found = toml_file.fleet_document(content)
     except toml_file.NotToml as trouble:
-        if told:
-            return {}
+        return _between_mistakes(content, trouble, told)
+    settings, listed = found.get("fleet"), found.get("operators")
+    pin = settings.get("hub_key", "") if isinstance(settings, dict) else ""
+    return pin, [o.get("key", "") for o in listed if isinstance(o, dict)] if isinstance(listed, list) else []
+
+
+def _between_mistakes(content: bytes, trouble: Invalid, told: bool) -> tuple[object, list[object]]:
+    """Of a file that is not TOML its lines count, so that a mistake elsewhere keeps no command from what runs (N30):
+    the one hub_key, and each key that could be an operator's. Of two hub keys none counts."""
+    from holdfast.declared import hub_address
+
+    pins = {text for text in hub_address.lines(content, "hub_key") if _blob(text)}
+    if len(pins) != 1 and not told:
         raise Invalid(
             f"{FILE_NAME} cannot be read, so the hub's key is not known: {trouble}",
-            remedy="`holdfast validate` shows where; or give the hub's key: HOLDFAST_HUB_KEY='ssh-ed25519 …'",
+            remedy="`holdfast validate` shows where; until it is corrected, give the hub's key, which `holdfast hub "
+            "check` prints on the hub's machine: HOLDFAST_HUB_KEY='ssh-ed25519 …'",
             code="hub_key_unknown",
         ) from None
+    return next(iter(pins), ""), list(hub_address.lines(content, "key"))
 
 
 def _line(text: object) -> str:

@@ -3,6 +3,7 @@
 import os
 from argparse import Namespace
 from shlex import quote
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -52,6 +53,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         _may_make(path, box)  # asked before the recovery key is made: a refusal leaves nothing behind
     recovery = _recovery(args, box)
     grade: Grade = "destroy" if recovery else "root"
+    opens = _Identity(own := identity_path(box.environ), is_new=not os.path.lexists(own))
     operators = [_operator(operator_name, grade, public or _made(path, operator_name, box), box)]
     if recovery:
         operators.append(Operator("recovery", recovery, "root"))
@@ -63,7 +65,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.disk.make_directory(os.path.dirname(target), 0o755)
         box.disk.replace(target, files[path], 0o644)
     founded = trust.digest(trust.of(tuple(operators), Thresholds(id=identity)))
-    return _say(args, box, name, operators, founded, sorted(files))
+    return _say(args, box, name, operators, founded, sorted(files), opens)
 
 
 def _refuse_existing(directory: str) -> None:
@@ -167,7 +169,26 @@ def _passphrase(box: Toolbox) -> str:
     )
 
 
-def _say(args: Namespace, box: Toolbox, name: str, operators: list[Operator], identity: str, files: list[str]) -> int:
+class _Identity(NamedTuple):
+    """The operator's age identity."""
+
+    path: str
+    is_new: bool
+
+    def __str__(self) -> str:
+        made = f"Created the age identity {self.path}, which" if self.is_new else f"Your age identity {self.path}"
+        return f"{made} opens the secrets of this fleet. Keep a copy in a safe place: SSH keys open no secret."
+
+
+def _say(
+    args: Namespace,
+    box: Toolbox,
+    name: str,
+    operators: list[Operator],
+    identity: str,
+    files: list[str],
+    opens: _Identity,
+) -> int:
     if args.json:
         document = {
             "fleet": name,
@@ -175,11 +196,13 @@ def _say(args: Namespace, box: Toolbox, name: str, operators: list[Operator], id
             "files": files,
             "operators": [{"name": o.name, "grade": o.grade} for o in operators],
             "trust": identity,
+            "identity": opens.path,
         }
         box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     box.terminal.say(f"Created fleet {name} in {args.directory}: {', '.join(files)}")
     box.terminal.say("Operators: " + ", ".join(f"{o.name} (grade {o.grade})" for o in operators))
+    box.terminal.say(str(opens))
     box.terminal.say(f"Fleet id: {identity}  (for: holdfast hub init --trust)")
     box.terminal.say(block(("Next:", f"  cd {quote(args.directory)}", "  holdfast plan", "  holdfast apply")))
     return 0

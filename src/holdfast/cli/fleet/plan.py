@@ -19,6 +19,9 @@ DETAILS = """\
 Compares the fleet directory with the applied revision and prints every change with the reason for its placement, the
 nodes it touches and the grade of the signature it needs. Changes nothing. Exit 0 with or without changes.
 
+Registries are asked for the digests of image tags. A new tag that its registry does not have is an error (exit 2); a
+registry that does not answer or refuses is a warning.
+
 Removals are always listed; only an apply with --allow-removals N removes them.
 
 examples:
@@ -92,5 +95,5 @@ def _explain(current: session.Session, args: Namespace, box: Toolbox) -> int:
         document = {"address": args.explain, "chosen": chosen, "rejected": list(others)}
         box.terminal.say_raw(msgspec.json.encode(document).decode())
     else:
-        box.terminal.say(block((f"{args.explain} → {chosen}", *(f"  not {reason}" for reason in others))))
+        box.terminal.say(block((f"{args.explain} → {chosen}", *(f"  {reason}" for reason in others))))
     return 0

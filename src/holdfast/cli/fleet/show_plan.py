@@ -206,7 +206,7 @@ def _demands(plan: Plan, terminal: Terminal, allowed: int | None) -> list[str]:
     lines = []
     if plan.removals:
         count = len(plan.removals)
-        needs = f" An apply needs --allow-removals {count}." if allowed != count else ""
+        needs = f" To apply it: --allow-removals {count}." if allowed != count else ""
         lines.append(terminal.paint("red", f"{count} removal{'s' * (count != 1)}.") + needs)
     lines.append(f"Signature needed: grade {plan.grade}.")
     return lines

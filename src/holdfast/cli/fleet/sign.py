@@ -13,7 +13,7 @@ from holdfast.cli.orders import order_file, order_sign
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Corrupt, Invalid
 from holdfast.model.applied import Applied, head_of
-from holdfast.model.revision import Head
+from holdfast.model.revision import NAMESPACE, Head
 
 if TYPE_CHECKING:
     from holdfast.cli.fleet.seen_heads import Heads
@@ -49,10 +49,11 @@ def run(args: Namespace, box: Toolbox) -> int:
     if candidate is None:
         raise Invalid(f"{args.file} changes nothing, so there is nothing to sign", remedy="`holdfast plan` shows why")
     _check_base(args.file, opened.base, args, box)
+    signer = signing.signer_of(opened.plan, opened.base, args, box)
     if not args.json:
         box.terminal.say(show_plan.text(opened.plan, box.terminal, args.verbose))
     box.terminal.confirm("Sign this plan?", "not signed")
-    armoured = signing.sign(opened.plan, opened.base, args, box)
+    armoured = signer.sign(candidate.header, NAMESPACE)
     if armoured not in candidate.signatures:
         box.disk.replace(args.file, saved_plan.with_signature(opened.saved, candidate, armoured), 0o600)
     count = len({*candidate.signatures, armoured})

@@ -39,9 +39,13 @@ def trusts(plan: Plan, applied: Applied | None) -> tuple[Trust, Trust | None]:
 def sign(plan: Plan, applied: Applied | None, args: Namespace, box: Toolbox) -> str:
     """One armoured signature by this operator's key over exactly the planned header."""
     assert plan.candidate is not None
+    return signer_of(plan, applied, args, box).sign(plan.candidate.header, NAMESPACE)
+
+
+def signer_of(plan: Plan, applied: Applied | None, args: Namespace, box: Toolbox) -> Signer:
+    """The signer of the caller, an operator of the trust of now or of the new one."""
     current, incoming = trusts(plan, applied)
-    operators = (*current.operators, *(incoming.operators if incoming else ()))
-    return operator_signer(operators, args, box).sign(plan.candidate.header, NAMESPACE)
+    return operator_signer((*current.operators, *(incoming.operators if incoming else ())), args, box)
 
 
 def operator_signer(operators: Iterable[Operator], args: Namespace, box: Toolbox) -> Signer:
@@ -75,8 +79,10 @@ def refuse_if_hopeless(plan: Plan, applied: Applied | None, args: Namespace, box
     operators = {ssh_key.parse(o.key).blob: o for o in current.operators}
     signer = box.keys.signer(args.key, lambda blob: blob in operators)
     operator = operators.get(signer.public_key.blob)
+    if operator is None and not (incoming and _is_in(incoming, signer.public_key.blob)):
+        raise UnknownSigner(signer.public_key)  # before the question: the answer would not matter (N40)
     reason = _lacking(plan, current, operator)
-    if operator is None and incoming and _is_in(incoming, signer.public_key.blob):
+    if operator is None:
         reason = "your key is only in the new [[operators]], and an operator of the applied revision must sign"
     if reason is None and incoming is not None and threshold(incoming, "root") > 1:
         reason = f"the new [trust] needs {threshold(incoming, 'root')} signatures of grade root"
@@ -97,7 +103,7 @@ def _lacking(plan: Plan, trust: Trust, operator: Operator | None) -> str | None:
     reasons = sorted({d.reason for change in plan.changes for d in change.demands if d.grade == grade})
     because = f" ({'; '.join(reasons[:3])})" if reasons else ""
     if operator is None:
-        return None  # sign() explains it
+        return None
     outside = outside_scope(operator, covered(plan.changes))
     if outside is not None:
         return f"{operator.name} may sign for {', '.join(operator.scope)} only, not for {outside}"

@@ -12,6 +12,7 @@ from holdfast.cli.flags import Parser, positive, repeated
 from holdfast.cli.fleet import hub_identity
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.sizes import counted
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError, Invalid, Unreachable
@@ -138,7 +139,8 @@ def _unsigned(args: Namespace, head: AuditHead, count: int, signed: AuditHead | 
     on_node = f"on {args.node}: holdfast agent check"
     if signed is None:
         return Unreachable(
-            f"no signed report of {args.node} names its audit head, so the hub's {count} lines are unproven",
+            f"no signed report of {args.node} names its audit head, so what the hub has of it is unproven: "
+            f"{counted(count, 'line')}",
             remedy=f"`holdfast node show {args.node}{repeated(args)}`; {on_node}",
             code="audit_unproven",
         )

@@ -6,6 +6,7 @@ from shlex import quote
 
 import msgspec
 
+from holdfast.cli import state_directory
 from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, HoldfastError, Invalid
@@ -63,6 +64,7 @@ def run(args: Namespace, box: Toolbox) -> int:
             code="invalid_argument",
         )
     is_new = not _is_pinned(state_dir, args.trust, box)  # first: a refused command changes neither key nor names
+    state_directory.make(state_dir, box.disk)
     hub_key = box.keys.hub(state_dir)
     box.keys.name_hub(state_dir, args.name)
     if is_new:

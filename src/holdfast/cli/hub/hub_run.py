@@ -13,7 +13,8 @@ DETAILS = """\
 The hub starts from the ledger alone. If the whole ledger is damaged, the hub refuses to start with a code and a remedy
 (exit 7) and opens no port. Damage to one resource quarantines only that resource, which `holdfast status` shows; with
 --strict the hub refuses to start then too. The ledger's lock, which an apply holds for a moment, does not delay the
-start. A state directory can have only one running hub; a second one is refused (exit 5). A hub whose hub.key differs
+start. A ledger that this user may not read is not damage (exit 3); the error names the directory that is closed to it.
+A state directory can have only one running hub; a second one is refused (exit 5). A hub whose hub.key differs
 from [fleet] hub_key of the applied revision is refused too (exit 7). --config serves a hand-written fleet directory,
 named by its fleet.toml, instead of a ledger.
 

@@ -1,6 +1,6 @@
 """What `holdfast status` shows: lines for people and a document for programs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,10 +10,11 @@ from holdfast.cli.edges.edge_list import expires
 from holdfast.cli.nodes.node_list import describe
 from holdfast.cli.services.copies import copies
 from holdfast.model.applied import Applied
+from holdfast.model.backup_report import BackupStates
 from holdfast.model.duration import aged
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.verified_report import VerifiedReport
-from holdfast.planning.protection import Unprotected, unprotected
+from holdfast.planning.protection import Unprotected, Why, unprotected
 from holdfast.status.edges import views as edge_views
 from holdfast.status.edges.views import EdgeView
 
@@ -35,7 +36,8 @@ def document(shown: Shown, findings: list[StatusFinding]) -> dict[str, Any]:
     found["services"] = _services(nodes, applied) if applied is not None else []
     found["copies"] = msgspec.to_builtins(copies(nodes, applied)) if applied is not None else []
     found["ready"] = shown.ready
-    found["unprotected"] = msgspec.to_builtins(unprotected(applied)) if applied is not None else []
+    volumes = unprotected(applied, _backed_up(nodes)) if applied is not None else ()
+    found["unprotected"] = msgspec.to_builtins(volumes)
     return found
 
 
@@ -51,8 +53,8 @@ def lines(shown: Shown, running: bool) -> Iterator[str]:
         yield _summary(nodes, shown.ready)
     if applied is not None and (public := edge_views.views(applied, nodes)):
         yield _public(public)
-    if applied is not None and (volumes := unprotected(applied)):
-        yield _unprotected(volumes)
+    if applied is not None and (volumes := unprotected(applied, _backed_up(nodes))):
+        yield from _unprotected(volumes)
 
 
 def _services(nodes: dict[str, VerifiedReport], applied: Applied) -> list[dict[str, Any]]:
@@ -102,11 +104,27 @@ def _served(found: HubStatus) -> str:
     return f"Revision {found.serving.number} is applied{source}: {kinds}."
 
 
-def _unprotected(found: Sequence[Unprotected]) -> str:
-    named = [f"{one.service}/{one.volume}" for one in found[:VOLUMES_SHOWN]]
-    if len(found) > VOLUMES_SHOWN:
-        named.append(f"{len(found) - VOLUMES_SHOWN} more")
-    return f"Volumes that nothing protects (no backups are taken yet; each has one copy): {', '.join(named)}"
+_UNPROTECTED: Mapping[Why, str] = {
+    "no_backup": "Volumes without a backup yet (holdfast backup list)",
+    "same_machine": "Volumes whose backups are on the same machine, the hub's, and count as none",
+    "outside": "Host paths outside the directory of their service, which no backup holds",
+    "declared": "Volumes that no backup holds, as declared",
+    "partial": "Host paths of which backups hold *.toml, *.db and *.pem only",
+}
+
+
+def _unprotected(found: Sequence[Unprotected]) -> Iterator[str]:
+    for why, text in _UNPROTECTED.items():
+        mine = [f"{one.service}/{one.volume}" for one in found if one.why == why]
+        if mine:
+            more = [f"{len(mine) - VOLUMES_SHOWN} more"] if len(mine) > VOLUMES_SHOWN else []
+            yield f"{text}: {', '.join([*mine[:VOLUMES_SHOWN], *more])}"
+
+
+def _backed_up(nodes: Mapping[str, VerifiedReport]) -> set[str]:
+    """Services whose node reports a backup; an old report counts: the backup does not go away."""
+    sections = (one.section(BackupStates) for one in nodes.values())
+    return {state.service for section in sections if section for state in section.backups if state.last is not None}
 
 
 def _public(found: list[EdgeView]) -> str:

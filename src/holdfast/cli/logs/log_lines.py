@@ -34,7 +34,7 @@ class LogLines:
         source = harmless(f"{node} {self._manner.service}/{said.component}.{said.replica}")
         self._width = max(self._width, len(source))
         style = self._styles.setdefault(source, STYLES[len(self._styles) % len(STYLES)])
-        when = f"{moment(said.at_s)} " if self._manner.timestamps else ""
+        when = f"{read_by_people(said.at_s)} " if self._manner.timestamps else ""
         words = said.text if self._manner.raw else harmless(said.text.rstrip("\r\n").expandtabs())
         return f"{self._terminal.paint(style, f'{source:<{self._width}} |')} {when}{words}"
 
@@ -49,6 +49,11 @@ class LogLines:
             "stream": "stderr" if said.error else "stdout",
             "text": said.text,
         }
+
+
+def read_by_people(at_s: float) -> str:
+    """Without digits that the runtime did not tell: podman 4.3 tells whole seconds (N45)."""
+    return moment(at_s).replace(".000000Z", "Z")
 
 
 def moment(at_s: float) -> str:

@@ -12,7 +12,7 @@ from holdfast.cli.logs.log_call import Call, Inbox
 from holdfast.cli.logs.log_lines import LogLines, Manner
 from holdfast.cli.logs.log_order import Ordering
 from holdfast.cli.nodes import fleet_view
-from holdfast.cli.orders import order_fleet
+from holdfast.cli.orders import order_fleet, order_submit
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import INTERRUPTED, Failed, HoldfastError, Invalid, NotPermitted, Unreachable
 from holdfast.model import duration
@@ -150,11 +150,15 @@ class Listening:
         self._box = box
         self._calls: dict[str, tuple[str, Call]] = {}
         self._tries: dict[str, int] = {}
+        self._named: set[str] = set()  # said to be late
         self.inbox = Inbox(names)
 
     def begin(self) -> None:
         """A node that cannot be called does not stop the others."""
         for node in self._names:
+            silence = self._ordering.view.nodes[node].silence
+            if silence:
+                self._name(node, silence)
             try:
                 self._calls[node] = self._ordering.call(node, self.inbox)
                 self._calls[node][1].start()
@@ -192,6 +196,14 @@ class Listening:
             elif waited_s > ANSWER_S:
                 call.drop()
                 self.inbox.leave(node, _silent(node, self._ordering.args))
+            elif view is not None and view.state == "waiting" and waited_s > order_submit.FETCH_S:
+                self._name(node, f"{node} has not fetched the order yet")
+
+    def _name(self, node: str, text: str) -> None:
+        """Once: lines of other nodes follow."""
+        if node not in self._named:
+            self._named.add(node)
+            self._box.terminal.remark(f"{text}; waiting up to {ANSWER_S:.0f} s for its logs")
 
     def _refused(self, node: str, call: Call, view: OrderView) -> None:
         call.drop()

@@ -1,6 +1,7 @@
 """Signatures of operators on an invite or a revocation, both of grade destroy: one each, until they are enough."""
 
 from argparse import Namespace
+from collections.abc import Callable
 from shlex import quote
 
 import msgspec
@@ -18,8 +19,11 @@ from holdfast.ports.signer import UnknownSigner
 from holdfast.trust import enrolment
 
 
-def signed(file: StatementFile, trust: Trust, args: Namespace, box: Toolbox) -> StatementFile:
-    """With the signature of this operator; the same file if that key has signed it already."""
+def signed(
+    file: StatementFile, trust: Trust, args: Namespace, box: Toolbox, ask: Callable[[], None] = lambda: None
+) -> StatementFile:
+    """With the signature of this operator; the same file if that key has signed it already. `ask` is called once it is
+    known that the signature counts."""
     operators = {ssh_key.parse(operator.key).blob: operator for operator in trust.operators}
     signer = box.keys.signer(args.key, lambda blob: blob in operators)
     operator = operators.get(signer.public_key.blob)
@@ -34,6 +38,7 @@ def signed(file: StatementFile, trust: Trust, args: Namespace, box: Toolbox) -> 
             f"this needs grade destroy, and {what}; operators who can sign: {able}",
             remedy="run the same command with --key FILE and the key of one of them",
         )
+    ask()
     if ssh_key.line(signer.public_key) in statement_file.signing_keys(file):
         return file
     return statement_file.with_signature(file, signer.sign(file.content, file.namespace))
@@ -54,9 +59,8 @@ def add(path: str, content: bytes, args: Namespace, box: Toolbox) -> int:
         enrolment.check_moment(said, box.clock.now_s())
     if not args.json:
         box.terminal.say(statement_file.text(file))
-    box.terminal.confirm("Sign this?", "not signed")
     believed = canonical.decode(file.trust, Trust, f"the trust beside {file.what}")
-    after = signed(file, believed, args, box)
+    after = signed(file, believed, args, box, lambda: box.terminal.confirm("Sign this?", "not signed"))
     count = len(statement_file.signing_keys(after))  # also refuses a signature without the touch of its security key
     if after is not file:
         box.disk.replace(path, statement_file.write(after), 0o600)

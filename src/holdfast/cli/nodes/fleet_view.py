@@ -49,12 +49,16 @@ def reached(args: Namespace, box: Toolbox) -> tuple[str, HubReader]:
 
 def keeper(view: FleetView, what: str) -> FleetKeeper:
     if view.keeper is None:
-        raise Invalid(
-            f"{what} only by a running hub, and {view.target} is a ledger directory",
-            remedy="name the hub: --hub https://HOST:9555",
-            code="no_hub",
-        )
+        raise no_hub(what, view.target)
     return view.keeper
+
+
+def no_hub(what: str, target: str) -> Invalid:
+    return Invalid(
+        f"{what} only by a running hub, and {target} is a ledger directory",
+        remedy="name the hub: --hub https://HOST:9555",
+        code="no_hub",
+    )
 
 
 def no_service(name: str, known: Iterable[str], where: str = "in the applied revision") -> Invalid:

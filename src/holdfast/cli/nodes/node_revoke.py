@@ -51,9 +51,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     keeper = fleet_view.keeper(view, "keys are revoked")
     applied = view.applied
     said = Revocation(applied.fleet_id, args.name, _key(view, args.name, args), int(box.clock.now_s()))
-    _ask(said, box)
     draft = statement_file.of(statement_file.REVOCATION, canonical.encode(said), applied.trust)
-    file = destroy_signature.signed(draft, applied.trust, args, box)
+    file = destroy_signature.signed(draft, applied.trust, args, box, lambda: _ask(said, box))
     signed = SignedRevocation(file.content, file.signatures)
     path: str = args.output or f"{args.name}.revocation"
     try:

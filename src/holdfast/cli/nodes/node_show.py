@@ -11,6 +11,7 @@ from holdfast.cli.hub import show_finding
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.node_list import describe, is_drained
 from holdfast.cli.nodes.show_report import origin
+from holdfast.cli.sizes import counted
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Unreachable
@@ -121,7 +122,7 @@ def _traffic(report: Report, wanted: Container[tuple[str, str]]) -> list[str]:
     if report.names is not None:
         server = report.names.server or "no DNS server answers"
         trouble = f"; {report.names.trouble}" if report.names.trouble else ""
-        lines.append(f"  names     {server}, {report.names.records} records{trouble}")
+        lines.append(f"  names     {server}, {counted(report.names.records, 'record')}{trouble}")
     return lines
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.cli.flags import Parser
+from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.fleet.signing import operator_signer
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
@@ -14,7 +14,8 @@ from holdfast.cli.orders.order_results import Ended, Given
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import HoldfastError, SignatureRequired, TryLater
 from holdfast.model import ssh_key
-from holdfast.model.order import NAMESPACE
+from holdfast.model.duration import aged
+from holdfast.model.order import EXPIRY_S, NAMESPACE
 from holdfast.ports.hub_link import OrderDesk
 from holdfast.ports.signer import Signer
 
@@ -69,13 +70,44 @@ def ordered(
             if given:
                 trouble.message += f"; {', '.join(one.node for one in given)} has got the order already and may run it"
             raise
+        except KeyboardInterrupt:
+            _tell_what_goes_on(given, args, box)
+            raise
+    _name_silent(given, view, args, box)
     return given
+
+
+def _name_silent(given: Sequence[Given], view: FleetView, args: Namespace, box: Toolbox) -> None:
+    for one in given:
+        silence = view.nodes[one.node].silence
+        if silence:
+            box.terminal.remark(
+                f"{silence}: it runs order {one.id} if it is back within {aged(EXPIRY_S)} and its agent did not "
+                f"restart; to take the order back: holdfast order cancel {one.id}{repeated(args)}"
+            )
 
 
 def ended(given: Sequence[Given], view: FleetView, args: Namespace, box: Toolbox) -> list[Ended]:
     desk = order_fleet.desk(view.hub, args, box)
     until_s = box.clock.monotonic_s() + order_sign.seconds(args.timeout, "--timeout")
-    return [_end(desk, one, view, until_s - box.clock.monotonic_s(), box) for one in given]
+    found: list[Ended] = []
+    try:
+        for one in given:
+            found.append(_end(desk, one, view, until_s - box.clock.monotonic_s(), box))
+    except KeyboardInterrupt:
+        _tell_what_goes_on(given[len(found) :], args, box)
+        raise
+    return found
+
+
+def _tell_what_goes_on(given: Sequence[Given], args: Namespace, box: Toolbox) -> None:
+    """After Ctrl-C: the order stays at the hub, and runs without this command."""
+    for one in given:
+        box.terminal.remark(
+            f"Stopped waiting. Order {one.id} for {one.node} stays: it runs, or is over, without this command. Its "
+            f"result: holdfast order list --node {one.node}{repeated(args)}; to take it back before the node has "
+            f"fetched it: holdfast order cancel {one.id}{repeated(args)}"
+        )
 
 
 def refuse_if_hopeless(
@@ -119,7 +151,9 @@ def _submit(
 
 def _end(desk: OrderDesk, given: Given, view: FleetView, wait_s: float, box: Toolbox) -> Ended:
     try:
-        return Ended(given, *order_submit.awaited(desk, view.applied, given.node, given.id, box, max(0.0, wait_s)))
+        slow = "" if view.nodes[given.node].silence else given.node  # a silent one is named already
+        got = order_submit.awaited(desk, view.applied, given.node, given.id, box, max(0.0, wait_s), slow)
+        return Ended(given, *got)
     except TryLater as trouble:
         return Ended(given, trouble=trouble)
 

@@ -93,7 +93,8 @@ def trouble_of(action: str, target: str, ended: Sequence[Ended]) -> HoldfastErro
     if not late:
         return None
     return Unreachable(
-        f"no result from {', '.join(late)} in time; the order is valid for 15 minutes and may still run",
+        f"no result from {', '.join(late)} in time; the order is valid for 15 minutes and may still run, unless it is "
+        f"cancelled: {'; '.join(f'holdfast order cancel {one.given.id}' for one in ended if one.given.node in late)}",
         remedy=f"`holdfast order list --node {late[0]}` shows the order; `holdfast node list` shows the node's status",
         code="no_result",
     )

@@ -27,6 +27,7 @@ examples:
 """
 
 WAIT_S = 30.0
+FETCH_S = 5.0  # a node that is connected has fetched an order by then
 PROOF_S = 5.0  # a node's next signed report follows its result
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
 _ENDED = ("done", "failed", "refused", "expired")
@@ -89,10 +90,12 @@ def submit(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: s
 
 
 def awaited(
-    hub: OrderDesk, applied: Applied, node: str, order: str, box: Toolbox, wait_s: float = WAIT_S
+    hub: OrderDesk, applied: Applied, node: str, order: str, box: Toolbox, wait_s: float = WAIT_S, slow: str = ""
 ) -> tuple[OrderView, bool]:
-    """The result, and whether the node signed it: its signed report may arrive a moment later."""
-    deadline_s = box.clock.monotonic_s() + wait_s
+    """The result, and whether the node signed it: its signed report may arrive a moment later. `slow`: the node to name
+    if it does not fetch the order."""
+    began_s = box.clock.monotonic_s()
+    deadline_s = began_s + wait_s
     pause_s = PAUSE_S
     said_s: float | None = None
     while True:
@@ -109,6 +112,9 @@ def awaited(
                 remedy=f"`holdfast order list --node {node}` shows the result when it arrives",
                 code="no_result",
             )
+        elif slow and view is not None and view.state == "waiting" and box.clock.monotonic_s() - began_s > FETCH_S:
+            box.terminal.remark(f"{slow} has not fetched order {order} yet: its agent or its connection may be down")
+            slow = ""
         box.clock.sleep(pause_s)
         pause_s = min(pause_s * 2, PAUSE_S_MAX)
 

@@ -5,12 +5,10 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli.flags import Parser, repeated
-from holdfast.cli.secrets import purposes, secret_sealing, secret_value, secret_view
-from holdfast.cli.secrets.identity_file import identity_path
+from holdfast.cli.secrets import purposes, secret_opening, secret_sealing, secret_value, secret_view
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Conflict, Invalid, NotPermitted
-from holdfast.model.purpose import Opened, Purpose, opened
-from holdfast.ports.sealing import CannotOpen
+from holdfast.errors import Conflict, Invalid
+from holdfast.model.purpose import Purpose
 
 DETAILS = """\
 Replaces secrets/NAME.age. The new value comes from the same sources as in `secret set`. With --keep the value stays: it
@@ -33,11 +31,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="keep the value; seal it to the present operators and nodes"
     )
-    parser.add_argument(
-        "--identity",
-        metavar="FILE",
-        help="your age identity for --keep (default: $HOLDFAST_IDENTITY, else ~/.config/holdfast/identity.age)",
-    )
+    secret_opening.declare(parser, "your age identity for --keep")
     secret_sealing.declare_addresses(parser)
     secret_value.declare(parser)
 
@@ -58,7 +52,7 @@ def run(args: Namespace, box: Toolbox) -> int:
             code="not_found",
         )
     sealed = view.fleet.secrets[name]
-    kept = _kept(sealed, name, args, box) if args.keep else None
+    kept = secret_opening.open_file(sealed, name, args, box) if args.keep else None
     before = kept.purpose if kept else purposes.known({name: sealed}, box).get(name)
     if kept and not args.addresses:
         _refuse_renamed(name, before, view)
@@ -78,19 +72,6 @@ def _refuse_renamed(name: str, before: Purpose | None, view: secret_view.View) -
         remedy=f"if a service may have it, name that service: holdfast secret rotate {name} --keep --for ADDRESS",
         code="secret_renamed",
     )
-
-
-def _kept(sealed: bytes, name: str, args: Namespace, box: Toolbox) -> Opened:
-    path = args.identity or identity_path(box.environ)
-    try:
-        return opened(box.keys.opener(path).open(sealed))
-    except CannotOpen:
-        raise NotPermitted(
-            f"the identity in {path} cannot open {name}: {name} is not sealed to it",
-            remedy=f"use another one with --identity FILE, ask a colleague who can open it, or set a new value: "
-            f"holdfast secret rotate {name}",
-            code="secret_not_readable",
-        ) from None
 
 
 def _say(view: secret_view.View, goal: Purpose, to: secret_sealing.Recipients, args: Namespace, box: Toolbox) -> int:

@@ -25,9 +25,9 @@ from holdfast.status.edges import views as edge_views
 DETAILS = """\
 STATUS is running, starting, restarting, unhealthy, stopped, held or unknown, from the node's signed report. starting:
 its health is not known yet. restarting: it ended more than once within ten minutes and was started again. held: an
-order stopped the service. With --json this is "state"; "status" has only running, stopped, unhealthy and unknown. If a
-node reports neither containers nor a runtime, its services are unknown. RESTARTS counts since the agent of the node
-knows the container; LAST EXIT is the exit code of its last process that ended, with oom if the kernel killed it
+order stopped the service. unknown: podman of the node, or the node itself, does not answer. With --json this is
+"state"; "status" has only running, stopped, unhealthy and unknown. RESTARTS counts since the agent of the node knows
+the container; LAST EXIT is the exit code of its last process that ended, with oom if the kernel killed it
 because its memory limit was reached. A container that runs where its service is not placed is marked (orphan), a
 service that an order stopped (held), and a service that runs in place of a silent node (standby). REPORT names the
 node that signed the report, and its age.

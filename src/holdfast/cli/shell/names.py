@@ -37,9 +37,19 @@ def _stems(directory: FleetDirectory, folder: str, suffix: str) -> Iterator[str]
 
 
 def _hostnames(directory: FleetDirectory) -> Iterator[object]:
+    """A public route without `hostname` has the service's name in the first public domain (M-134)."""
+    domain = _first_domain(_toml(directory, "fleet.toml"))
     for service in _stems(directory, "services", ".toml"):
         for component in _tables(_toml(directory, f"services/{service}.toml"), "components"):
-            yield from (route.get("hostname") for route in _tables(component, "routes") if route.get("public") is True)
+            for route in _tables(component, "routes"):
+                if route.get("public") is True:
+                    yield route.get("hostname", f"{service}.{domain}" if domain else None)
+
+
+def _first_domain(document: dict[str, Any]) -> str:
+    settings = document.get("fleet")
+    domains = settings.get("public_domains") if isinstance(settings, dict) else None
+    return domains[0] if isinstance(domains, list) and domains and isinstance(domains[0], str) else ""
 
 
 def _toml(directory: FleetDirectory, path: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.cli.sizes import size
+from holdfast.cli.sizes import counted, size
 from holdfast.model.applied import Applied
 from holdfast.model.container import Guest
 from holdfast.model.data_figures import DataFigures, figures_of
@@ -64,5 +64,5 @@ def sentence(figures: DataFigures) -> str:
     down = f"{figures.down_s:.1f}".removesuffix(".0")
     return (
         f"stops {figures.service} for about {down} s, {copies} "
-        f"(data: {size(figures.size_bytes)} in {figures.files} files; free: {size(figures.free_bytes)})"
+        f"(data: {size(figures.size_bytes)} in {counted(figures.files, 'file')}; free: {size(figures.free_bytes)})"
     )

@@ -1,16 +1,20 @@
 """The final output of an applying command: text, JSON, and the error if something failed."""
 
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from holdfast.cli.flags import repeated
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.waiting import receipts
 from holdfast.cli.waiting.outcome import Outcome
 from holdfast.errors import Failed, HoldfastError, SignatureRequired, Unreachable
 from holdfast.model.deployment import StepResult
+from holdfast.model.plan import Plan
 from holdfast.model.revision import Head
+from holdfast.ports.hub_link import HubReader
 from holdfast.status.blockers import Blocker
 from holdfast.status.dns import DnsObserved
 from holdfast.status.edges import settled as edge_settled
@@ -34,7 +38,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     return {
         "receipts": msgspec.to_builtins(outcome.receipts),
         "services": services,
-        "success": trouble(outcome, None) is None,
+        "success": trouble(outcome, None, None) is None,
     }
 
 
@@ -98,6 +102,23 @@ def told(outcome: Outcome) -> list[str]:
     return lines + [_leads_elsewhere(edge) for edge in outcome.edges if edge.public_dns]
 
 
+def interrupted(head: Head, plan: Plan, args: Namespace) -> str:
+    """After Ctrl-C while a command waits."""
+    return (
+        f"Stopped watching. Revision {head.number} is applied; its rollout continues. "
+        f"The same command follows it; to undo it: holdfast {_undoing(plan)}{repeated(args)}"
+    )
+
+
+def _undoing(plan: Plan) -> str:
+    """A rollback removes what this plan creates, and needs their number for that."""
+    created = [change.address for change in plan.changes if change.kind == "create"]
+    others = [change for change in plan.changes if change.kind != "create" and not change.address.startswith("node.")]
+    if len(created) == 1 and not others and created[0].startswith("service."):
+        return f"undeploy {created[0].removeprefix('service.')}"
+    return "rollback" + (f" --allow-removals {len(created)}" if created else "")
+
+
 def _leads_elsewhere(edge: EdgeObserved) -> str:
     """M-80: public DNS records are made outside Holdfast, so nothing waits for them."""
     return f"Warning: public DNS does not point {edge.hostname} to {edge.edge}: {edge.public_dns}"
@@ -106,12 +127,12 @@ def _leads_elsewhere(edge: EdgeObserved) -> str:
 # ---- as an error
 
 
-def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
-    """The most severe failure; None if everything worked."""
+def trouble(outcome: Outcome, head: Head | None, hub: HubReader | None) -> HoldfastError | None:
+    """The most severe failure; None if everything worked. `hub` is asked for the way back if a service failed."""
     is_applied = f"revision {head.number} is applied, but " if head is not None else ""
     failed = service_settled.failures(outcome.services)
     if failed:
-        return _failed(failed, head)
+        return _failed(failed, head, hub)
     under_way = {one.service for one in outcome.services if not one.is_settled}
     closed = [one for one in edge_settled.failures(outcome.edges) if one.service not in under_way]
     if closed:
@@ -153,15 +174,16 @@ def _late(outcome: Outcome, is_applied: str) -> Unreachable | None:
     )
 
 
-def _failed(failed: Sequence[Observed], head: Head | None) -> Failed:
+def _failed(failed: Sequence[Observed], head: Head | None, hub: HubReader | None) -> Failed:
+    from holdfast.cli.waiting import way_back  # it plans
+
     first = failed[0]
+    back = way_back.found(hub, first.service)
     own = first.remedy or f"`holdfast logs {first.service}` shows its output"
     recorded = f"; revision {head.number} stays recorded" if head is not None else ""
     return Failed(
         f"{_joined([_why(one) for one in failed])}{recorded}",
-        remedy=own
-        if "holdfast rollback" in own
-        else f"{own}; `holdfast rollback` returns to the last working revision",
+        remedy=own if "holdfast rollback" in own or not back.remedy else f"{own}; {back.remedy}",
         code="rollout_failed",
     )
 
@@ -199,10 +221,13 @@ def _not_named(dns: DnsObserved, services: Sequence[Observed], is_applied: str) 
 def _why(one: Observed) -> str:
     step = f"step {one.step!r} failed" if one.step else "the rollout failed"
     why = f": {_below(one.message)}" if one.message else ""
+    if one.code == service_settled.ILL:
+        return f"{one.service} was deployed on {one.node} and does not work{why}"
     if one.phase == "failed":
         if one.serves == "nothing":
             return f"{one.service} was not deployed on {one.node}: {step}{why}; no version serves"
-        return f"{one.service} was not updated on {one.node}: {step}{why}; {one.serves} keeps serving"
+        still = f"keeps running, but {one.ails}" if one.ails else "keeps serving"
+        return f"{one.service} was not updated on {one.node}: {step}{why}; {one.serves} {still}"
     broken = next((s for s in one.steps if s.outcome == "failed"), None)
     said = f" {broken.name!r}: {_below(broken.message)}" if broken is not None else ""
     return f"{one.service} runs on {one.node}, but a step failed:{said}"

@@ -18,7 +18,6 @@ from holdfast.cli.waiting.report_poll import ReportPoll
 from holdfast.cli.waiting.services import Services
 from holdfast.model import duration
 from holdfast.model.applied import Applied
-from holdfast.model.duration import aged
 from holdfast.status import blockers
 from holdfast.status.blockers import Blocker, Concern
 from holdfast.status.dns import NamesAwaited
@@ -131,8 +130,8 @@ class Watch:
 
 
 def _unconfirmed(node: str, one: "VerifiedReport") -> str:
-    if one.status == "unhealthy":
-        return f"{node} is silent (last contact {aged(one.age_s)} ago); it takes the revision when it is back"
+    if one.silence:
+        return f"{one.silence}; it takes the revision when it is back"
     return f"confirmation of {node}"
 
 

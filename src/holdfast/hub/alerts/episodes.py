@@ -36,13 +36,16 @@ class Episode(Struct, frozen=True):
 
 
 def sign_of(state: ServiceState, report: Report) -> TroubleSign | None:
-    """None while there is nothing to judge: a rollout is under way, or it is held. What serves already and is settling
-    again is being healed, which may go on for long in vain."""
+    """None while there is nothing to judge: a rollout is under way, it is held, or its runtime does not answer. What
+    serves already and is settling again is being healed, which may go on for long in vain."""
     if state.phase == "held" or (state.phase == "settling" and state.serving != state.applied):
         return None
     mine = serving.containers(state, report)
-    started = {one.id: one.started_s for one in mine if one.id}
-    worst = next((one for status in _BAD for one in mine if one.status == status), None)
+    if any(one.status == "unknown" and not one.state for one in mine):
+        return None
+    others = [one for one in mine if one.state != "restarting"]  # a crash loop is an alarm of its own
+    started = {one.id: one.started_s for one in others if one.id}
+    worst = next((one for status in _BAD for one in others if one.status == status), None)
     if worst is not None:
         return TroubleSign(f"{worst.component} is {worst.status}", started)
     if not mine and state.phase == "failed":

@@ -1,4 +1,4 @@
-"""Raise alerts for findings of nodes about traffic: proxies, certificates, public routes, DNS names (I-30).
+"""Raise alerts for findings of nodes: the codes of model/alert_codes.py (I-30).
 
 One alarm per finding that lasts, one recovery when it is over. A finding that lasts only a moment, as while a container
 restarts, is shown by `holdfast status` and raises no alarm. Repairs nothing.
@@ -15,9 +15,9 @@ from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
 from holdfast.ledger import keys
 from holdfast.model.alert import Alert
+from holdfast.model.alert_codes import OVER
 from holdfast.model.report import NodeFinding
 from holdfast.ports.ledger_store import Reading
-from holdfast.status.alarm_codes import OVER
 
 LASTS_S_MIN = 5.0
 LOOK_S_MAX = 60.0

@@ -154,7 +154,8 @@ def _failed(service: str, node: str, state: ServiceState) -> Alert:
         f"revision {state.applied_revision} of {service} failed on {node} at step {plain(state.step)!r}: "
         f"{plain(state.message) or plain(state.code) or 'it gave no reason'}; {serves}"
     )
-    remedy = plain(state.remedy) or f"`holdfast logs {service}`; `holdfast rollback`"
+    then = "`holdfast rollback`" if state.serving else f"correct its file, then: holdfast deploy {service}"
+    remedy = plain(state.remedy) or f"`holdfast logs {service}`; {then}"
     return _alarm("rollout_failed", service, text, remedy)
 
 

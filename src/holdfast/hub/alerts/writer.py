@@ -32,20 +32,20 @@ class AlertWriter:
         self._time = time
 
     def write(self, about: str, alerts: Sequence[Alert], put: Mapping[str, bytes], delete: Sequence[str] = ()) -> None:
-        """`about` names the record in the log if it cannot be written."""
+        """`about` names the record: in the log if it cannot be written, and for an alarm as for its recovery."""
         fleet = self._registry.applied.fleet_id if self._registry.applied is not None else ""
         now_s = self._time.now_s()
         raised = [(self._random.token(8).hex(), replace(alert, fleet=fleet, at_s=now_s)) for alert in alerts]
         whole = dict(put)
         for id, alert in raised:
-            whole |= self._alarms.put(alert, id)
+            whole |= self._alarms.put(alert, id, about)
         if whole or delete:
             try:
                 self._store.submit(Transaction(expect={}, put=whole, delete=delete))
             except HoldfastError as trouble:
                 log.warning("%s was not written down: %s", about, trouble)
         for id, alert in raised:
-            self._alarms.send(alert, id)
+            self._alarms.send(alert, id, about)
 
 
 def plain(words: str) -> str:

@@ -36,11 +36,15 @@ LARGE_BODY_BYTES_MAX = 48 * MIB  # a commit, or contents stored again
 BODY_S = 15.0  # for any body; one that keeps coming gets a second more per PACE_BYTES …
 BODY_S_MAX = 60.0  # … but never more than this
 PACE_BYTES = 64 * KIB
+OBJECT_BODY_S_MAX = 420.0  # a backup object may come slowly, at the pace
 
 # ---- all connections together
 LARGE_BODIES = 1  # in memory at once
 LARGE_BODIES_WAITING = 2
 LARGE_WAIT_S = 30.0
+OBJECT_BODIES = 4  # backup objects in memory at once, 24 MiB each at most; commits have their own place
+OBJECT_BODIES_WAITING = 60
+OBJECT_BODIES_PER_CALLER = 2
 BODIES_BYTES_MAX = 16 * MIB  # of ordinary bodies, sum over all connections
 ANSWERS_BYTES_MAX = 64 * MIB  # of answers on their way out
 SMALL_ANSWER_BYTES = 64 * KIB  # always sent: above all the confirmation of a commit
@@ -62,9 +66,9 @@ def busy(what: str) -> TryLater:
     )
 
 
-def body_deadline_s(received_bytes: int) -> float:
+def body_deadline_s(received_bytes: int, most_s: float = BODY_S_MAX) -> float:
     """Seconds after the headers at which a body of which so much has come is given up."""
-    return min(BODY_S + received_bytes / PACE_BYTES, BODY_S_MAX)
+    return min(BODY_S + received_bytes / PACE_BYTES, most_s)
 
 
 class Turnstile:

@@ -39,6 +39,7 @@ SCHEMES = {
     },
     _TOKEN: {"type": "http", "scheme": "bearer", "description": "holdfast token create; reads only"},
 }
+_PLAIN = {BYTES: {"schema": {"type": "string", "format": "binary"}}}
 _PATH_SCHEMA: dict[str, dict[str, Any]] = {
     "number": {"type": "integer", "minimum": 1, "maximum": 999_999_999_999_999},
     "digest": {"type": "string", "pattern": DIGEST_PATTERN},
@@ -52,7 +53,7 @@ def document() -> bytes:
 
 
 def description() -> dict[str, Any]:
-    types = [kind for route in ROUTES for kind in (route.answer, route.request) if kind not in (None, dict)]
+    types = [kind for route in ROUTES for kind in (route.answer, route.request) if kind not in (None, dict, bytes)]
     _, components = msgspec.json.schema_components([*types, Fault], ref_template="#/components/schemas/{name}")
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
@@ -80,8 +81,12 @@ def _operation(route: Route) -> dict[str, Any]:
     operation["responses"]["default"] = _fault("Any other failure")
     operation["security"] = _security(route)
     if route.request is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _schema(route.request)}}}
+        operation["requestBody"] = {"required": True, "content": _body(route.request)}
     return operation
+
+
+def _body(kind: type) -> dict[str, Any]:
+    return _PLAIN if kind is bytes else {JSON: {"schema": _schema(kind)}}
 
 
 def _security(route: Route) -> list[dict[str, list[str]]]:
@@ -108,7 +113,7 @@ def _in_query(parameter: Parameter | Word) -> dict[str, Any]:
 
 def _answer(route: Route) -> dict[str, Any]:
     if route.answer is None:
-        return {"description": "The bytes", "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}}}
+        return {"description": "The bytes", "content": _PLAIN}
     schema = {"type": "object"} if route.answer is dict else _schema(route.answer)
     return {"description": "Done", "content": {JSON: {"schema": schema}}}
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from holdfast.errors import HoldfastError, NotPermitted, Unauthenticated
 from holdfast.hub.http.handlers import (
     audit,
+    backups,
     commits,
     description,
     nodes,
@@ -42,6 +43,7 @@ _LISTED: tuple[Operation, ...] = (
     commits.COMMIT,
     commits.MEND,
     orders.ORDER,
+    orders.CANCEL,
     streams.STREAM,
     revocations.REVOKE,
     tokens.MAKE_TOKEN,
@@ -49,6 +51,9 @@ _LISTED: tuple[Operation, ...] = (
     nodes.JOIN,
     nodes.CHECK_IN,
     nodes.SALVAGE,
+    backups.READ,
+    backups.WRITE,
+    backups.DELETE,
 )
 OPERATIONS: Mapping[str, str] = {operation.name: operation.about for operation in _LISTED}
 ALLOWED: Mapping[str, frozenset[Kind]] = {operation.name: operation.kinds for operation in _LISTED}

@@ -7,6 +7,7 @@ from typing import Any
 from holdfast.errors import Invalid
 from holdfast.hub.http.handlers import (
     audit,
+    backups,
     commits,
     description,
     nodes,
@@ -30,6 +31,7 @@ ROUTES: tuple[Route, ...] = (
     *streams.ROUTES,
     *revocations.ROUTES,
     *audit.ROUTES,
+    *backups.ROUTES,
 )
 
 _FORM: Mapping[str, tuple[str, Callable[[str], Any]]] = {

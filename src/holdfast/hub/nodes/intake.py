@@ -11,6 +11,7 @@ from holdfast.hub.orders import queue as order_queue
 from holdfast.ledger import keys
 from holdfast.model.audit import Event
 from holdfast.model.checkin import CheckIn
+from holdfast.model.size import counted
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 
@@ -67,7 +68,7 @@ class Intake:
         except BaseException:
             audit.key, audit.head, audit.trouble = before, head, trouble
             raise
-        text = f"a new log begins; {len(aside.delete)} lines of {fingerprint(before)} are kept apart"
+        text = f"a new log begins; of {fingerprint(before)} are kept apart: {counted(len(aside.delete), 'line')}"
         self._audit.append(Event(f"node:{member.name}", "audit-copy", f"node.{member.name}", "done", text, source))
 
     async def take_results(self, member: Member, message: CheckIn, source: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from holdfast.ledger import keys
 from holdfast.model.alert import Alert
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 from holdfast.ports.random_source import RandomSource
+from holdfast.status.edges import carried
 
 log = logging.getLogger("holdfast.fleet")
 
@@ -131,7 +132,9 @@ class Liveness:
                     f"requests of {member.name} are refused: its clock is {abs(member.skew_s):.0f} s {way} the hub's; "
                 )
                 remedy = f"set the clock of {member.name}: timedatectl set-ntp true"
-            return Alert("node_silent", "alarm", "", address, text + "nothing on it was stopped or moved", remedy, 0.0)
+            text += "nothing on it was stopped or moved"
+            text += carried.words(carried.hostnames(member.name, self._fleet.applied()))
+            return Alert("node_silent", "alarm", "", address, text, remedy, 0.0)
         if follows == "recover":
             text = f"{member.name} is back after {silent_s:.0f} s of silence"
             return Alert("node_back", "recovery", "", address, text, "nothing to do: holdfast node list", 0.0)

@@ -1,6 +1,6 @@
 """The order queue of each node (C-01): stored until fetched, delivered under a lease, results stored. Runs none."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +20,10 @@ from holdfast.model.order import (
     decode_order,
 )
 from holdfast.model.order_view import SIGN_AGAIN, OrderRecord, OrderState, OrderView
+from holdfast.model.principal import Principal
+from holdfast.model.stream import ACTIONS as STREAMS
 from holdfast.ports.ledger_store import LedgerStore, Reading, Transaction
+from holdfast.trust import order_cancelling
 from holdfast.trust import orders as signed_orders
 
 LEASE_S = 60.0
@@ -101,6 +104,16 @@ def put_in(member: Member, order: Order, record: OrderRecord) -> None:
     member.bell.ring()
 
 
+def is_ordered(member: Member, target: str, actions: Set[str]) -> bool:
+    """Whether such an order is on its way to the node, or is carried out there. From any thread."""
+    for waiting in list(member.orders.values()):
+        if waiting.record is not None:
+            order = decode_order(waiting.record.signed.order)
+            if order.target == target and order.action in actions:
+                return True
+    return False
+
+
 def ask(member: Member, action: str, id: str, expires_s: float) -> None:
     """Queue an order of the hub's own closed list, in memory only. One of each action at a time."""
     if any(waiting.hub is not None and waiting.hub.action == action for waiting in member.orders.values()):
@@ -178,14 +191,42 @@ def _stored(member: Member, id: str, store: Reading) -> OrderRecord | None:
 
 
 def _superfluous(member: Member, store: Reading, coming: int) -> tuple[str, ...]:
-    """The oldest finished ones beyond what is kept."""
+    """Finished ones beyond what is kept: first those that opened a stream, then the oldest."""
     done = []
     for record in store.scan(keys.orders_of(member.name)):
         found = msgspec.json.decode(record.value, type=OrderRecord)
         if found.result is not None or found.expired:
-            done.append((found.submitted_s, record.key))
+            lasts = decode_order(found.signed.order).action not in STREAMS
+            done.append((lasts, found.submitted_s, record.key))
     done.sort()
-    return tuple(key for _, key in done[: max(0, len(done) + coming - KEPT_MAX)])
+    return tuple(key for _, _, key in done[: max(0, len(done) + coming - KEPT_MAX)])
+
+
+def cancel(
+    applied: Applied | None, members: dict[str, Member], id: str, store: Reading, by: Principal
+) -> tuple[Member, Waiting, dict[str, bytes]] | None:
+    """Take an order that its node has not fetched out of the queue: what to write, and what to put back if that fails.
+    None: it is cancelled already."""
+    member = next((one for one in members.values() if store.get(keys.order(one.name, id)) is not None), None)
+    record = _stored(member, id, store) if member is not None else None
+    if applied is None or member is None or record is None:
+        raise Invalid(f"there is no order {id}", remedy="`holdfast order list` lists the orders", code="not_found")
+    order = decode_order(record.signed.order)
+    order_cancelling.require_right(order, by.name if by.name != record.by else "", applied.trust)
+    if record.cancelled_by and record.result is None:
+        return None
+    waiting = member.orders.get(id)
+    if waiting is None or waiting.record is None or waiting.attempt:
+        state = _view(order, record, waiting.attempt if waiting is not None else 0).state
+        raise Conflict(
+            f"order {id} cannot be cancelled: it is {state}"
+            + (f", and {order.node} may run it" if state == "delivered" else ""),
+            remedy=f"`holdfast order list --node {order.node}` shows its result",
+            code="order_not_waiting",
+        )
+    del member.orders[id]  # before anything is awaited: no check-in gets it meanwhile
+    over = msgspec.structs.replace(record, expired=True, cancelled_by=by.name)
+    return member, waiting, {keys.order(member.name, id): msgspec.json.encode(over)}
 
 
 def forget(member: Member, ids: Sequence[str]) -> None:
@@ -237,4 +278,5 @@ def _view(order: Order, stored: OrderRecord, attempt: int) -> OrderView:
         stored.result,
         order.counter,
         order.format == OLD_FORMAT if stored.result is None else stored.result.code in SIGN_AGAIN,
+        stored.cancelled_by,
     )

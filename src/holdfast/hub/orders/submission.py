@@ -1,6 +1,6 @@
-"""Take signed orders into the queue, and list the orders there are. Runs none."""
+"""Take signed orders into the queue, take them back, and list the orders there are. Runs none."""
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, NotPermitted
 from holdfast.hub.http.refusals import Refusals
 from holdfast.hub.hub_time import HubTime
 from holdfast.hub.ledger.writes import durable
@@ -12,7 +12,7 @@ from holdfast.model.order import SignedOrder
 from holdfast.model.order_view import OrdersAnswer
 from holdfast.model.principal import Principal
 from holdfast.ports.audit_log import AuditLog
-from holdfast.ports.ledger_store import LedgerStore, Moved
+from holdfast.ports.ledger_store import LedgerStore, Moved, Transaction
 
 
 class Orders:
@@ -54,6 +54,24 @@ class Orders:
         text = f"{order.action} {order.target} on {order.node}"
         self._audit.append(Event(str(principal), "order", f"order.{order.id}", "done", text, source))
         return order.id
+
+    async def cancel(self, principal: Principal, id: str, source: str = "") -> None:
+        """Only drops it from the queue of this hub: a node that fetched it before, from whichever hub, has it."""
+        self._fleet.attend()
+        try:
+            found = order_queue.cancel(self._fleet.applied(), self._registry.members, id, self._store, principal)
+        except NotPermitted as trouble:
+            self._refusals.note(principal, "cancel-order", f"order.{id}", trouble, source)
+            raise
+        if found is None:
+            return
+        member, waiting, put = found
+        try:
+            await durable(self._store.submit(Transaction(expect={}, put=put)))
+        except BaseException:
+            member.orders[id] = waiting
+            raise
+        self._audit.append(Event(str(principal), "cancel-order", f"order.{id}", "done", f"for {member.name}", source))
 
     def newest(self, node: str | None, newest: int) -> OrdersAnswer:
         return OrdersAnswer(tuple(order_queue.views(self._store, self._registry.members, node, newest)))

@@ -1,9 +1,10 @@
-"""Which revisions converged: every service reported converged, every public hostname live.
+"""Which revisions converged: every service reported converged and its containers work, every public hostname live.
 
-Stored as records of the hub, never as part of a revision.
+Stored as records of the hub, never as part of a revision. A service whose containers stop working soon after it
+converged did not work: what this process noted of it is taken back, so that no rollback returns to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +21,9 @@ from holdfast.model.deployment import ServiceState
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.planning.public_routes import carried
 from holdfast.ports.ledger_store import LedgerStore, Transaction
+from holdfast.status.services import serving
+
+PROVEN_S = 600.0  # a service that works for so long has worked
 
 
 class Converged(Struct, frozen=True):
@@ -27,6 +31,11 @@ class Converged(Struct, frozen=True):
 
     digest: str
     at_s: float
+
+
+class _Marked(Struct, frozen=True):
+    head: Head
+    deployments: Mapping[str, str]
 
 
 class Convergence:
@@ -40,6 +49,8 @@ class Convergence:
         kept = store.scan(keys.CONVERGED_SERVICES)
         # service → deployment that converged last; "public/HOSTNAME" → where it was live last
         self._good = {one.key.removeprefix(keys.CONVERGED_SERVICES): one.value.decode() for one in kept}
+        self._young: dict[str, float] = {}  # service → when it converged, for PROVEN_S
+        self._marked: list[_Marked] = []  # by this process, while a service is young
         self._noted = NO_HEAD
         self._begun = False
 
@@ -48,12 +59,37 @@ class Convergence:
 
     def reported(self, member: Member) -> None:
         put: dict[str, bytes] = {}
+        self._forget_proven()
         for state in member.report.services if member.report is not None else ():
-            if self._is_good(state, member) and self._good.get(state.service) != state.applied:
+            is_noted = self._good.get(state.service) == state.applied
+            if (is_noted and state.service not in self._young) or not self._is_good(state, member):
+                continue
+            works = member.report is not None and not serving.ill(state, member.report)
+            if works and not is_noted:
+                self._young[state.service] = self._time.now_s()
                 self._good[state.service] = state.applied
                 put[keys.converged_service(state.service)] = state.applied.encode()
+            elif is_noted and not works:
+                self._take_back(state.service)
         self._note_live(member, put)
         self._check_head(put)
+
+    def _forget_proven(self) -> None:
+        now_s = self._time.now_s()
+        if any(now_s - at_s >= PROVEN_S for at_s in self._young.values()):
+            self._young = {service: at_s for service, at_s in self._young.items() if now_s - at_s < PROVEN_S}
+        if not self._young:
+            self._marked.clear()
+
+    def _take_back(self, service: str) -> None:
+        deployment = self._good.pop(service)
+        del self._young[service]
+        gone = [one for one in self._marked if one.deployments.get(service) == deployment]
+        self._marked = [one for one in self._marked if one not in gone]
+        if any(one.head == self._noted for one in gone):
+            self._noted = NO_HEAD
+        delete = (keys.converged_service(service), *(keys.converged(one.head.number) for one in gone))
+        noted(self._store.submit(Transaction(expect={}, put={}, delete=delete)))
 
     def due(self, loop_s: float) -> float | None:
         """Begin with what nodes reported to an earlier hub process."""
@@ -85,6 +121,8 @@ class Convergence:
         applied = self._registry.applied
         if applied is not None and applied.head != self._noted and self._is_complete():
             self._noted = applied.head
+            placed = {service: one.deployment for service, one in self._deployments.placed.items()}
+            self._marked += [_Marked(applied.head, placed)] if self._young else []
             mark = Converged(applied.head.digest, self._time.now_s())
             put[keys.converged(applied.head.number)] = msgspec.json.encode(mark)
         if put:

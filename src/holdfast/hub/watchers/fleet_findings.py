@@ -17,6 +17,7 @@ from holdfast.hub.nodes.registry import Registry
 from holdfast.hub.watchers.standby import Standby
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
+from holdfast.status.edges import carried
 from holdfast.status.edges import findings as edge_findings
 from holdfast.status.services import findings as service_findings
 
@@ -100,11 +101,12 @@ def _presence(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
     elif condition.status == "unhealthy":
         known_s = nodes_view.silent_s(member, member.heard_s, at.loop_s, at.now_s)
         silent_s = known_s if known_s is not None else age_s
+        edge = carried.words(carried.hostnames(member.name, applied))
         if member.is_refused_for_clock:
-            text = f"{member.name}: its requests are refused for {silent_s:.0f} s, because its clock is off"
+            text = f"{member.name}: its requests are refused for {silent_s:.0f} s, because its clock is off{edge}"
             yield replace(_finding("node_unhealthy", member, text, age_s), remedy=_remedy("clock_skew", member))
         else:
-            yield _finding("node_unhealthy", member, f"{member.name}: no contact for {silent_s:.0f} s", age_s)
+            yield _finding("node_unhealthy", member, f"{member.name}: no contact for {silent_s:.0f} s{edge}", age_s)
     elif health.shown(condition, member.heard_s is not None) == "unknown":
         yield _finding("node_unknown", member, f"{member.name} has not checked in since this hub started", age_s)
 

@@ -7,6 +7,7 @@ from holdfast.model import canonical, ssh_key, trust
 from holdfast.model.fleet import Fleet
 from holdfast.model.ids import TRUST
 from holdfast.model.plan import Demand
+from holdfast.model.size import counted
 from holdfast.planning.kinds.kind import (
     Kind,
     PlainEntry,
@@ -40,7 +41,7 @@ def check(proposal: Proposal) -> None:
         able = sum(trust.may_sign(found, operator, grade) for operator in found.operators)
         if able < trust.threshold(found, grade):
             touch = ' with a security key (destroy_requires = "touch")' if trust.needs_touch(found, grade) else ""
-            raise Unsound(f"only {able} operators could sign for grade {grade}{touch}")
+            raise Unsound(f"only {counted(able, 'operator')} could sign for grade {grade}{touch}")
 
 
 def demands(step: Step) -> Iterator[Demand]:

@@ -73,7 +73,8 @@ def wanted_of(node: str, applied: Applied) -> dict[tuple[str, str], Entry]:
 def stands_in(state: EdgeState, entry: Entry) -> bool:
     """The edge leads to a standby node instead of the service's own. Its backend trouble is then about the service's
     own node; the hub, which asked for the standby, has a finding for it."""
-    return state.phase == "live" and state.node in entry.failover and state.code != "backend_unreachable"
+    is_silent = state.code in ("backend_unreachable", "backend_down")
+    return state.phase == "live" and state.node in entry.failover and not is_silent
 
 
 def _of_state(node: str, state: EdgeState, report: Report, now_s: float, is_standby: bool) -> Iterator[StatusFinding]:
@@ -95,7 +96,7 @@ def _troubles(node: str, state: EdgeState, now_s: float) -> Iterator[tuple[str, 
         yield "edge_route_failed", f"{state.hostname} is not public: it failed on {node}{step}{why}"
     elif state.phase == "waiting" and _age_s(state, now_s) > WAITS_S:
         yield "edge_route_waiting", f"{state.hostname} is not public yet: {node} waits{step}{why}"
-    if state.phase == "live" and state.backend_trouble:
+    if state.phase == "live" and state.backend_trouble and state.code != "backend_down":  # the own node has the reason
         text = f"{node} does not reach {state.backend} on {state.node} for {state.hostname}: {state.backend_trouble}"
         yield "backend_unreachable", text
     if state.phase == "live" and state.dns_trouble:

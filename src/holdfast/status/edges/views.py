@@ -39,9 +39,9 @@ class EdgeView(Struct, frozen=True):
     @property
     def status(self) -> str:
         """live, waiting, failed or leaving as the edge reports; unreachable if it has the route and its backend does
-        not answer; held or down if its node reports that no container of the component does its work; moving while it
-        leads to the former node, standby while it leads to a standby node; unknown if the edge is silent; missing if it
-        has no such route."""
+        not answer; held or down if its node reports, or its proxy answers the edge, that no container of the component
+        does its work; moving while it leads to the former node, standby while it leads to a standby node; unknown if
+        the edge is silent; missing if it has no such route."""
         if not self.edge:
             return "not on an edge"
         if self.edge_report is None or not is_heard(self.edge_report):
@@ -51,12 +51,19 @@ class EdgeView(Struct, frozen=True):
         if self.entry is None:
             return "leaving"  # whatever it claims: the applied revision gives the hostname to no edge, or to another
         if self.state.phase != "live":
-            return self.state.phase
+            return self.behind if self.behind and self.state.phase == "waiting" else self.state.phase
         if leads_there(self.state, self.node, self.entry.epoch, self.route.backend):
-            return "unreachable" if self.state.backend_trouble else self.behind or "live"
+            return self.behind or self._answer
         if self.state.node not in self.entry.failover:
             return "moving"
         return "standby" if self.stands_in else "unreachable"
+
+    @property
+    def _answer(self) -> str:
+        """As the edge itself was answered."""
+        if self.state is None or not self.state.backend_trouble:
+            return "live"
+        return "down" if self.state.code == "backend_down" else "unreachable"
 
     @property
     def stands_in(self) -> bool:
@@ -165,6 +172,8 @@ def _behind(worker: VerifiedReport | None, service: str, component: str) -> str:
         return ""
     if state.phase == "held":
         return "held"
+    if state.phase == "failed" and not state.serving:
+        return "down"  # its containers are gone, or never worked
     mine = [one for one in serving.containers(state, report) if one.component == component]
     return "down" if mine and all(one.status in ("unhealthy", "stopped") for one in mine) else ""
 

@@ -15,14 +15,18 @@ from holdfast.model.image_name import shorts
 from holdfast.model.report import Report
 from holdfast.status.services import serving
 
+RUNTIME_AWAY = "runtime_unavailable"  # of a node
+
 # code → remedy, unless the node reports one
 ROWS: Mapping[str, str] = {
     "rollout_failed": "`holdfast logs {service}` shows its output; `holdfast rollback` goes back to what worked",
     "rollout_settling": "wait; `holdfast logs {service}` shows its output meanwhile",
     "step_failed": "holdfast logs {service}",
     "service_held": "holdfast start {service}",
+    "service_unknown": "`podman info` on the node; holdfast node show {node}",
     "service_unhealthy": "holdfast logs {service}; holdfast restart {service}",
 }
+FIRST = "`holdfast logs {service}` shows its output; correct its file, then: holdfast deploy {service}"  # none served
 
 
 def findings(node: str, report: Report, applied: Applied, now_s: float) -> Iterator[StatusFinding]:
@@ -33,6 +37,10 @@ def findings(node: str, report: Report, applied: Applied, now_s: float) -> Itera
             continue
         if state.phase == "settling" and report.mode == "observe":
             continue  # the node changes nothing, and reports the difference as drift
+        if state.phase == "settling" and any(one.code == RUNTIME_AWAY for one in report.findings):
+            text = f"the container runtime of {node} does not answer: it is not known whether it runs"
+            yield _finding("service_unknown", state, text, _since_s(report, now_s), node)
+            continue
         yield from _of_state(node, state, applied, entry.containers > 0, now_s)
         if state.phase in ("converged", "failed"):
             yield from _unhealthy(node, state, report)
@@ -80,8 +88,13 @@ def _unhealthy(node: str, state: ServiceState, report: Report) -> Iterator[Statu
         yield _finding("service_unhealthy", ServiceState(state.service, "converged", ""), f"{what} on {node}", 0.0)
 
 
-def _finding(code: str, state: ServiceState, text: str, age_s: float) -> StatusFinding:
-    remedy = state.remedy or ROWS[code].format(service=state.service)
+def _since_s(report: Report, now_s: float) -> float:
+    return max(0.0, now_s - min(one.since_s for one in report.findings if one.code == RUNTIME_AWAY))
+
+
+def _finding(code: str, state: ServiceState, text: str, age_s: float, node: str = "") -> StatusFinding:
+    own = FIRST if code == "rollout_failed" and not state.serving else ROWS[code]
+    remedy = state.remedy or own.format(service=state.service, node=node)
     return StatusFinding(code, "warning", text, remedy, f"service.{state.service}", round(age_s, 3))
 
 

@@ -2,6 +2,7 @@
 
 from holdfast.model.deployment import ServiceState
 from holdfast.model.report import ContainerState, Report
+from holdfast.model.size import counted
 
 
 def ill(state: ServiceState, report: Report) -> list[ContainerState]:
@@ -11,7 +12,8 @@ def ill(state: ServiceState, report: Report) -> list[ContainerState]:
 
 def shown(one: ContainerState) -> str:
     """For people: "web is restarting (7 restarts, last exit 137 oom)"."""
-    known = (f"{one.restarts} restarts" if one.restarts else "", f"last exit {one.last_exit}" if one.last_exit else "")
+    restarts = counted(one.restarts, "restart") if one.restarts else ""
+    known = (restarts, f"last exit {one.last_exit}" if one.last_exit else "")
     past = ", ".join(filter(None, known))
     return f"{one.component} is {one.state or one.status}{f' ({past})' if past else ''}"
 

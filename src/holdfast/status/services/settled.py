@@ -41,6 +41,7 @@ class Observed(Struct, frozen=True, omit_defaults=True):
     remedy: str = ""
     steps: tuple[StepResult, ...] = ()
     serves: str = ""  # images that still serve, for people
+    ails: str = ""  # what is wrong with the containers that should serve
 
     @property
     def is_settled(self) -> bool:
@@ -130,11 +131,12 @@ def _deployed(one: ServiceAwaited, state: ServiceState | None, report: Report) -
     seen = replace(_seen(one, state, state.step or _failed_step(state)), serves=serving(state))
     if seen.code == "needs_operator":
         return replace(seen, phase="parked")
-    ill = containers.ill(state, report) if state.phase == "converged" else []
-    if not ill:
+    ails = ", ".join(containers.shown(each) for each in containers.ill(state, report))
+    if not ails or state.phase == "held":
         return seen
-    message = ", ".join(containers.shown(each) for each in ill)
-    return replace(seen, phase="failed", code=ILL, message=message, remedy=f"holdfast logs {one.service}")
+    if state.phase == "failed":
+        return replace(seen, ails=ails)
+    return replace(seen, phase="failed", code=ILL, message=ails, remedy=f"holdfast logs {one.service}")
 
 
 def _seen(one: ServiceAwaited, state: ServiceState, step: str) -> Observed:

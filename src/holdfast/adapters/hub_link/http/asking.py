@@ -146,6 +146,9 @@ class Asking:
         except (OSError, Garbled) as trouble:
             self.close()
             raise self._failed(trouble) from trouble
+        except KeyboardInterrupt:
+            self.close()
+            raise
         if not line.reusable:
             self.close()
         return answer if answer.status == 200 else None
@@ -210,7 +213,11 @@ class Asking:
 
     def _through(self, line: Line, method: str, target: str, body: bytes | None, deadline_s: float) -> Answer:
         self._line = line
-        answer = line.ask(self._written(line, method, target, body), ANSWER_BYTES_MAX, deadline_s)
+        try:
+            answer = line.ask(self._written(line, method, target, body), ANSWER_BYTES_MAX, deadline_s)
+        except KeyboardInterrupt:
+            self.close()  # the answer that is still to come must not be taken for that of the next request
+            raise
         if not line.reusable:
             self.close()
         return answer

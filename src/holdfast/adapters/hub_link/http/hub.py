@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.adapters.hub_link.http.asking import Asking
+from holdfast.adapters.hub_link.http.backups import StoredBackups
 from holdfast.adapters.hub_link.http.revision import checked_revision, lie, proven
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
@@ -29,7 +29,7 @@ NAMES_MAX = 100
 HEADS_MAX = 10_000_000  # one a minute for nineteen years
 
 
-class HttpHub(Asking):
+class HttpHub(StoredBackups):
     _revision: AppliedRevision | None = None  # the last one that is proven, and what was read of it
     _applied: Applied | None = None
     _suspect: bool | None = None
@@ -155,6 +155,9 @@ class HttpHub(Asking):
 
     def submit(self, order: SignedOrder) -> str:
         return self.post("/v1/orders", order, messages.OrderTaken).id
+
+    def cancel_order(self, order: str) -> None:
+        self.post(f"/v1/orders/{order}/cancellation", messages.CancelOrderRequest(), messages.OrderCancelled)
 
     def orders(self, node: str = "", limit: int = 20) -> tuple[OrderView, ...]:
         from holdfast.model.order_view import OrdersAnswer

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from shlex import quote
 
 import apsw
 
 from holdfast.adapters.ledger_store.sqlite.schema import APPLICATION_ID, FORMAT
 from holdfast.adapters.sqlite.trouble import RESTORE, unreadable
-from holdfast.errors import Corrupt, Invalid
+from holdfast.errors import Corrupt, Invalid, NotPermitted
 
 _HEADER_BYTES = 100
 _WAL_HEADER_BYTES = 32
@@ -30,10 +32,14 @@ def examine(path: str) -> None:
             remedy="check the path, or create a ledger: holdfast hub init --trust FINGERPRINT --state-dir DIR",
             code="ledger_missing",
         ) from None
+    except PermissionError as error:
+        raise _denied(path) from error
     except OSError as error:
         raise unreadable(path, str(error)) from error
     if not stat.S_ISREG(kind):
         raise unreadable(path, "it is not a regular file")
+    if not os.access(path, os.R_OK, effective_ids=True):
+        raise _denied(path)
     with _raw(path) as file:
         head, size = file.xRead(_HEADER_BYTES, 0), file.xFileSize()
         magic = b"SQLite format 3\0"
@@ -51,6 +57,26 @@ def examine(path: str) -> None:
         accept_format(path, version)
         if _lacks_pages(path, file) and _lacks_pages(path, file):  # a checkpoint may have ended between the two checks
             raise _truncated(path, size, "all its pages")
+
+
+def _denied(path: str) -> NotPermitted:
+    """A missing right says nothing about the ledger: it is not damage, and no backup helps (N01)."""
+    folder = os.path.dirname(path)
+    above = [folder[:at] or "/" for at, char in enumerate(folder) if char == "/"]  # not the state directory itself
+    closed = next((one for one in above if not os.access(one, os.X_OK, effective_ids=True)), None)
+    if closed is None:
+        return NotPermitted(
+            f"user {_user()} may not read {path}", remedy="repeat the command as the owner of that file, or with sudo"
+        )
+    return NotPermitted(
+        f"user {_user()} may not enter {closed}, so it cannot read {path}", remedy=f"chmod a+x {quote(closed)}"
+    )
+
+
+def _user() -> str:
+    with suppress(KeyError):  # a user without a name
+        return pwd.getpwuid(os.geteuid()).pw_name
+    return str(os.geteuid())
 
 
 def look_inside(path: str, db: apsw.Connection) -> None:

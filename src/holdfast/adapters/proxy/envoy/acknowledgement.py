@@ -26,6 +26,7 @@ class Acknowledgement:
         self._process = process
         self._envoy: Process | None = process.envoy()
         self._log = process.log_size()
+        self.was_ignored = False  # the time was over: Envoy neither loaded the set nor refused it
 
     async def of(self, expected: Mapping[str, str]) -> None:
         until_s = _now_s() + ACKNOWLEDGED_S
@@ -41,7 +42,17 @@ class Acknowledgement:
                 raise refused(why)
             self._check_alive()
             await asyncio.sleep(LOOK_S)
-        raise down(f"it did not load {sorted(left)[0]} within {ACKNOWLEDGED_S:g} s")
+        raise self._ignored(sorted(left)[0])
+
+    def _ignored(self, what: str) -> TryLater:
+        self.was_ignored = True
+        return TryLater(
+            f"the proxy of this node did not load new routes within {ACKNOWLEDGED_S:g} s ({what}) and keeps the "
+            "previous ones",
+            remedy="if it does not load the next ones either, the agent restarts it automatically; if this persists, "
+            "read proxy/envoy.log in the agent's state directory",
+            code="proxy_down",
+        )
 
     async def of_listeners(self) -> None:
         """Changed listeners wait for certificates and request routes before they become active."""
@@ -50,7 +61,7 @@ class Acknowledgement:
             if (await self._admin.gauges(f"^{WARMING}$")).get(WARMING) == 0:
                 return
             await asyncio.sleep(LOOK_S)
-        raise down(f"its listeners were not ready within {ACKNOWLEDGED_S:g} s")
+        raise self._ignored(WARMING)
 
     async def of_the_one_before(self, expected: Mapping[str, str]) -> None:
         """Best effort: the next apply verifies the state again."""

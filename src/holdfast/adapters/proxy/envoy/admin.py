@@ -14,6 +14,7 @@ from holdfast.errors import TryLater
 
 ANSWER_S = 3.0  # while it loads two thousand services, Envoy does not answer for most of a second
 ANSWER_BYTES_MAX = 64 << 20
+INOTIFY = "fs.inotify.max_user_instances"  # named by an Envoy that cannot watch its files
 
 
 def socket_of(directory: str, run_dir: str) -> str:
@@ -92,6 +93,13 @@ async def _body(reader: asyncio.StreamReader) -> bytes:
 
 
 def down(why: str) -> TryLater:
+    if INOTIFY in why:
+        return TryLater(
+            "the proxy of this node is not running: it ends at its start, because its user has no inotify instances "
+            f"left ({why})",
+            remedy=f"on the node: sysctl -w {INOTIFY}=1024; for the next boot, write it into a file in /etc/sysctl.d",
+            code="proxy_down",
+        )
     return TryLater(
         f"the proxy of this node is not running: {why}",
         remedy="it restarts automatically; if this persists, read proxy/envoy.log in the agent's state directory",

@@ -14,14 +14,14 @@ from msgspec import Struct
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.proxy.envoy.listeners import opener_name
 from holdfast.adapters.proxy.envoy.names import INTERNAL, PLAIN, PUBLIC
-from holdfast.adapters.proxy.envoy.supervisor import BEFORE
+from holdfast.adapters.proxy.envoy.supervisor import BEFORE, WATCHED
 from holdfast.errors import Failed
 
 CLUSTERS, LISTENERS = "clusters/all.json", "listeners/all.json"
 TABLES = {kind: f"requests/{kind}.json" for kind in (INTERNAL, PUBLIC, PLAIN)}
 OPENERS = {kind: f"openers/{kind}.json" for kind in (INTERNAL, PUBLIC)}
 PLAIN_TABLE = TABLES[PLAIN]
-FOLDERS = ("clusters", "listeners", "requests", "openers", "secrets", BEFORE)
+FOLDERS = (*WATCHED, BEFORE)
 STATISTIC = {
     CLUSTERS: "cluster_manager.cds",
     LISTENERS: "listener_manager.lds",
@@ -90,12 +90,10 @@ class EnvoyFiles:
         self._disk = PosixDisk()
         self._unflushed: set[str] = set()
 
-    def prepare(self) -> bool:
-        """True if a folder was missing: a process that watched the deleted one sees no more changes."""
-        missing = [folder for folder in FOLDERS if not os.path.isdir(self.path(folder))]
-        for folder in missing:
-            self._disk.make_directory(self.path(folder))
-        return bool(missing)
+    def prepare(self) -> None:
+        for folder in FOLDERS:
+            if not os.path.isdir(self.path(folder)):
+                self._disk.make_directory(self.path(folder))
 
     def path(self, name: str) -> str:
         return os.path.join(self.directory, name)

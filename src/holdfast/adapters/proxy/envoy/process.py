@@ -14,6 +14,7 @@ from holdfast.adapters.process import kept
 from holdfast.adapters.process.process import Process, known
 from holdfast.adapters.proxy.envoy import supervisor
 
+ASSERTION = "[critical][assert]"
 END_S = 8.0  # the supervisor gives Envoy three seconds, and then three more
 
 
@@ -43,6 +44,12 @@ class EnvoyProcess:
         finally:
             os.close(handle)
         return bool(supervisor.watching(self._directory))  # the lock file may have been replaced
+
+    def is_deaf(self, socket: str) -> bool:
+        """It watches folders that were deleted or replaced since its start, so it sees no more changes (X08)."""
+        envoy = self.envoy()
+        found = supervisor.watched(socket, envoy.pid, envoy.started) if envoy is not None else None
+        return found is not None and found != supervisor.identities(self._directory)
 
     async def ended(self, process: Process | None, at_most_s: float) -> bool:
         """Wait until this Envoy ends or the time is over; returns whether it ended."""
@@ -78,6 +85,12 @@ class EnvoyProcess:
         if self._child is not None:
             self._child.poll()
 
+    def clear(self, socket: str) -> None:
+        """What an Envoy leaves beside its socket if it was killed together with its supervisor."""
+        for path in (socket, supervisor.watched_file(socket)):
+            with suppress(OSError):
+                os.unlink(path)
+
     # ---- its log
 
     def log_size(self) -> int:
@@ -95,7 +108,8 @@ class EnvoyProcess:
             return ""
 
     def last_words(self, offset: int) -> str:
-        return self.log_since(offset)[-kept.WORDS_MAX :].strip()
+        log = self.log_since(offset)
+        return abort(log) or log[-kept.WORDS_MAX :].strip()
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
@@ -108,3 +122,9 @@ def rejection(log: str) -> str:
             if mark in line:
                 return line.partition(mark)[2][: kept.WORDS_MAX].strip()
     return ""
+
+
+def abort(log: str) -> str:
+    """Why Envoy aborted; "" if it did not. What it writes last then is a list of addresses."""
+    found = (line for line in log.splitlines() if ASSERTION in line)
+    return next((line.rpartition("] ")[2][: kept.WORDS_MAX].strip() for line in found), "")

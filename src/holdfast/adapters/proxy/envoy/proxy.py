@@ -41,6 +41,8 @@ DRAINED_LOOK_S = 0.01
 CHANGED_LOOK_S = 2.5  # at files and the supervisor; the end of Envoy itself is noticed at once
 # Worker threads learn of a switch a moment after the main thread acknowledges it: requests may still go the old way.
 SETTLE_S = 0.03
+# Then it is restarted. Each restart that did not help doubles this: a machine may just be too slow.
+IGNORED_MAX, IGNORED_MOST = 2, 64
 SOCKET_BYTES_MAX = 100  # the kernel's limit is 107
 
 Facts = tuple[Process | None, bool, bool]  # the Envoy that runs, supervised, files as they were written
@@ -73,7 +75,8 @@ class Envoy:
         self._listening: Listening | None = None
         self._turn = asyncio.Lock()
         self._seen: object = None
-        self._deaf: Process | None = None  # an Envoy whose watched folders were deleted: it sees no more changes
+        self._ignored = 0  # sets in a row that the running Envoy neither loaded nor refused
+        self._ignored_max = IGNORED_MAX
         self._version: tuple[Process | None, str] = (None, "")
         self._current: State | None = None  # its rules are those of this release
 
@@ -109,8 +112,7 @@ class Envoy:
         if os.path.isdir(self._directory):
             await self._process.end()
             self._files.remove()
-        with suppress(OSError):
-            os.unlink(self._admin.socket)
+        self._process.clear(self._admin.socket)
         self._seen = None
 
     def _prepare(self) -> None:
@@ -121,8 +123,7 @@ class Envoy:
                 remedy="choose a shorter --run-dir",
                 code="invalid_run_dir",
             )
-        if self._files.prepare():
-            self._deaf = self._process.envoy()
+        self._files.prepare()
         os.makedirs(os.path.dirname(self._admin.socket), mode=0o700, exist_ok=True)
         self._write_blank_files()
         told = bootstrap.bootstrap(self._files.path(CLUSTERS), self._files.path(LISTENERS), self._admin.socket)
@@ -222,6 +223,7 @@ class Envoy:
             waiting = Acknowledgement(self._admin, self._process)
             try:
                 await self._put(wanted, certificates, challenges, waiting)
+                self._ignored, self._ignored_max = 0, IGNORED_MAX
                 break
             except HoldfastError as trouble:
                 taken = ports_taken.named(trouble.message, wanted.spots)
@@ -234,7 +236,11 @@ class Envoy:
 
     async def _went_back(self, waiting: Acknowledgement) -> None:
         self._files.go_back()
-        if (state := self._state.load()) is not None:
+        self._ignored = self._ignored + 1 if waiting.was_ignored else 0
+        if self._ignored >= self._ignored_max:  # its supervisor starts it from the files of before (X08)
+            self._ignored, self._ignored_max = 0, min(2 * self._ignored_max, IGNORED_MOST)
+            await self._kill()
+        elif (state := self._state.load()) is not None:
             await waiting.of_the_one_before(state.expected)
 
     async def _put(
@@ -255,7 +261,7 @@ class Envoy:
             written[name] = having.same(name, resources) or self._files.put(name, resources)
 
         put(CLUSTERS, wanted.clusters(lingering))
-        deaf = self._deaf is not None and self._deaf == self._process.envoy()
+        deaf = self._process.is_deaf(self._admin.socket)
         if not deaf:
             await waiting.of({statistic_of(CLUSTERS): written[CLUSTERS].version})
         shown = self._secrets.put(served, certificates, having, written)
@@ -289,13 +295,16 @@ class Envoy:
     async def _restarted(self) -> Acknowledgement:
         """Restart it with the new files. There is no earlier set to roll back to."""
         self._files.acknowledge()
+        await self._kill()
+        await self._running()
+        return Acknowledgement(self._admin, self._process)
+
+    async def _kill(self) -> None:
         process = self._process.envoy()
         if process is not None:
             send(process, signal.SIGKILL)
             while self._process.envoy() == process:
                 await asyncio.sleep(READY_LOOK_S)
-        await self._running()
-        return Acknowledgement(self._admin, self._process)
 
     # ---- draining
 

@@ -18,6 +18,7 @@ from holdfast.adapters.proxy.envoy.names import (
     raw,
 )
 from holdfast.model.route import HTTPS, known_path
+from holdfast.ports.handshake import IDLE
 from holdfast.ports.proxy import ProxyRoute
 
 EDGE = "x-holdfast-edge"  # marks a request that an edge passes on; the worker's proxy removes it
@@ -84,7 +85,8 @@ def _of(route: ProxyRoute) -> tuple[Raw, ...]:
     # path like any other, so that no client outside learns which services there are (X23).
     path = known_path(route.service, route.component, route.route)
     own = {"name": EDGE, "present_match": True, "invert_match": True}
-    known = {"match": {"path": path, "headers": [own]}, "direct_response": {"status": 204}}
+    status = 204 if route.answers and route.backends else IDLE
+    known = {"match": {"path": path, "headers": [own]}, "direct_response": {"status": status}}
     return raw(direct), raw({**behind, "routes": [*_misdirected(route), known, *_onward(route)]})
 
 

@@ -13,11 +13,13 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import sys
 import time
 from contextlib import suppress
 
 LOCK, RUN, CHILD, BEFORE = "supervisor.lock", "run.json", "envoy.pid", "before"
+WATCHED = ("clusters", "listeners", "requests", "openers", "secrets")  # folders in which Envoy notices changed files
 BOOTSTRAP = "bootstrap.json"
 COMMAND = "holdfast-proxy"  # the name of its installed command
 ACCESS_LOG, LOG = "access.log", "envoy.log"
@@ -29,6 +31,7 @@ TICK_S = 0.5
 PAUSE_FIRST_S, PAUSE_LONGEST_S = 0.05, 5.0
 SETTLED_S = 10.0  # an Envoy that ran this long did not fail at its start
 END_S = 3.0
+GET_VERSION = 0x80087601  # FS_IOC_GETVERSION of ext4, xfs and btrfs
 
 
 def started(pid: int) -> int:
@@ -56,6 +59,40 @@ def noted(path: str) -> int:
     except (OSError, ValueError):
         return 0
     return pid if then and started(pid) == then and _is_of(pid, os.path.dirname(path)) else 0
+
+
+def identities(directory: str) -> list[list[int]]:
+    """Which folders these are: a folder that is made again, or restored, has the same name only. Its inode may be the
+    same one, too, so the generation of the inode is added where the file system has it."""
+    return [_identity(os.path.join(directory, name)) for name in WATCHED]
+
+
+def _identity(path: str) -> list[int]:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        found = os.fstat(handle)
+        with suppress(OSError):
+            return [found.st_dev, found.st_ino, *struct.unpack("q", fcntl.ioctl(handle, GET_VERSION, bytes(8)))]
+        return [found.st_dev, found.st_ino]
+    finally:
+        os.close(handle)
+
+
+def watched_file(socket: str) -> str:
+    """Beside Envoy's socket: the directory of its files may be replaced while it runs (X08)."""
+    return socket.removesuffix(".sock") + ".watched"
+
+
+def watched(socket: str, pid: int, started: int) -> list[list[int]] | None:
+    """The folders that this Envoy found at its start; None if that was not noted."""
+    with suppress(OSError, ValueError, KeyError, TypeError), open(watched_file(socket), encoding="utf-8") as file:
+        found = json.load(file)
+        if (found["pid"], found["started"]) == (pid, started):
+            return list(found["folders"])
+    return None
 
 
 def _is_of(pid: int, directory: str) -> bool:
@@ -187,13 +224,22 @@ class Supervisor:
         try:
             for path in self._sockets:  # below /run, which is empty after a boot
                 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            folders = identities(self._directory)
             with open(self._path(LOG), "ab") as log:
                 pid = spawn(self._command, log.fileno())
         except OSError:
             return 0
         with suppress(OSError):  # on a full disk it is recognised by its arguments
             note(self._path(CHILD), pid)
+        self._note_watched(pid, folders)
         return pid
+
+    def _note_watched(self, pid: int, folders: list[list[int]]) -> None:
+        for path in map(watched_file, self._sockets):
+            with suppress(OSError):
+                with open(path + ".new", "w", encoding="utf-8") as file:
+                    json.dump({"pid": pid, "started": started(pid), "folders": folders}, file)
+                os.rename(path + ".new", path)
 
     def _undo(self) -> None:
         """An unacknowledged set may have caused the crash: start with the previous files."""
@@ -231,7 +277,7 @@ class Supervisor:
                 if select.select([handle], [], [], END_S)[0]:
                     break
             os.close(handle)
-        for path in (self._path(CHILD), *self._sockets):
+        for path in (self._path(CHILD), *self._sockets, *map(watched_file, self._sockets)):
             with suppress(OSError):
                 os.unlink(path)
 

@@ -33,6 +33,7 @@ def body(made: CreateContainer, limits: Mapping[str, int]) -> dict[str, Any]:
         # A directory that the image declares as a volume is deleted with the container: data to keep must be declared.
         "image_volume_mode": "ignore",
         "sdnotifyMode": "ignore",
+        "stop_timeout": spec.stop_s,
         # For the machine's default log driver; if that one writes a file, a container cannot fill the disk.
         "log_configuration": {"size": LOG_BYTES_MAX},
         **_restart(made.restart),

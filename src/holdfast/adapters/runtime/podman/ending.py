@@ -38,15 +38,15 @@ class Ending:
     def _exits_folder(self) -> str | None:
         return self._listing.exits or exit_code.usual_folder(self._runtime_dir)
 
-    async def stop(self, id: str, grace_s: float) -> None:
+    async def stop(self, id: str, within_s: float | None) -> None:
         """Repeated until it stays down: podman reports a container that has just crashed as stopped, and then restarts
         it anyway."""
-        give_up_s = time.monotonic() + grace_s + STOP_S
-        trouble = Refused(0, "", f"it still runs after {grace_s + STOP_S:g} s")
+        began_s, trouble = time.monotonic(), Refused(0, "", "it still runs")
         while (details := await inspect(self._libpod, id)) is not None and not orphan.is_down(details):
+            grace_s = details.config.stop_timeout if within_s is None else within_s
             if orphan.is_orphan(details):
                 return await self._stop_orphan(details, grace_s)
-            if time.monotonic() > give_up_s:
+            if time.monotonic() > began_s + grace_s + STOP_S:
                 raise refusal.failed(f"cannot stop container {details.name}", trouble) from trouble
             try:
                 await self._stop(id, grace_s)

@@ -42,6 +42,8 @@ class Happening:
         while True:
             with suppress(TryLater, Refused):
                 await self._hear()
+            if not self._missed:
+                self._bell.set()  # the service may be gone: what runs is to be looked at
             self._missed = True
             await asyncio.sleep(AGAIN_S)
 
@@ -50,6 +52,7 @@ class Happening:
         async with self._libpod.open("GET", "events", params=params, timeout_s=None) as answer:
             if self._missed:  # events may have been lost while the stream was closed
                 self._bell.set()
+            self._missed = False
             begun = b""
             async for piece in answer.content.iter_any():
                 *lines, begun = (begun + piece)[-LINE_MAX:].split(b"\n")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -15,10 +16,11 @@ from holdfast.adapters.runtime.podman.ends import Ends
 from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, stumbled
 from holdfast.adapters.runtime.podman.oom_kills import OomKills
 from holdfast.adapters.runtime.podman.pid_watch import PidWatch
-from holdfast.model.container import Container, ContainerPhase, Published
+from holdfast.model.container import STOP_S, Container, ContainerPhase, Published
 from holdfast.ports.runtime import touches
 
 LIST_S = 20.0
+SLOW_S, PING_S = 1.0, 3.0  # with a look every ten seconds, the truth is shown within 15
 TOGETHER = 8
 UNKNOWN = -1  # exit code of a dead container that podman still reports as running
 
@@ -82,6 +84,7 @@ class _Network(Struct, frozen=True, rename="pascal"):
 class _Config(Struct, frozen=True, rename="pascal"):
     labels: dict[str, str] | None = None
     stop_signal: int | str = 15  # a name from podman 5 on
+    stop_timeout: int = STOP_S
 
 
 class _Mounted(Struct, frozen=True, rename="pascal"):
@@ -172,11 +175,23 @@ class Listing:
         """Podman's list fails if a container is removed meanwhile: then it is requested once more."""
         for _ in range(2):
             try:
-                answer = await self._libpod.call("GET", "containers/json", params=params, timeout_s=LIST_S)
-                return _rows.decode(answer.body)
+                return _rows.decode(await self._listed(params))
             except Refused as no:
                 trouble = stumbled(no)
         raise trouble
+
+    async def _listed(self, params: dict[str, str]) -> bytes:
+        """A list may take long on a busy machine. A podman that hangs still accepts connections: one that does not
+        answer the simplest question either is not waited for (T9)."""
+        listing = asyncio.ensure_future(self._libpod.call("GET", "containers/json", params=params, timeout_s=LIST_S))
+        try:
+            if not (await asyncio.wait({listing}, timeout=SLOW_S))[0]:
+                with suppress(Refused):  # an answer, too
+                    await self._libpod.call("GET", "_ping", timeout_s=PING_S)
+            return (await listing).body
+        finally:
+            listing.cancel()
+            await asyncio.wait({listing})
 
     def any_gone(self) -> bool:
         """Whether a process that was alive before is gone; does not ask podman."""

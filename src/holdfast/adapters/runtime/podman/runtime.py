@@ -188,7 +188,7 @@ class Podman:
             if answer.status != 304 or not again or not await self._ending.settled(id):
                 return
 
-    async def stop(self, id: str, grace_s: float, allowed: Allowed) -> None:
+    async def stop(self, id: str, allowed: Allowed, grace_s: float | None = None) -> None:
         check(allowed, port.STOPS, id)
         await self._ending.stop(id, grace_s)
 

@@ -81,6 +81,11 @@ class Checkpoints:
         if self._journal.fact(_fact(made.service, made.id)) is None:
             self.note(made, taken)
 
+    def fetched(self, made: Checkpoint, taken: Taken, operation: str) -> None:
+        """A backup was brought back as a checkpoint."""
+        self._journal.note_made(made.path, operation, True)
+        self.note(made, taken)
+
     def note(self, made: Checkpoint, taken: Taken) -> None:
         self._journal.set_aside(_fact(made.service, made.id), msgspec.json.encode(taken))
 
@@ -125,8 +130,8 @@ class Checkpoints:
 
     # ---- by order
 
-    def restorable(self, service: str, order: VerifiedOrder) -> Restorable:
-        found = self._named(service, order)
+    def restorable(self, service: str, id: str, order: VerifiedOrder) -> Restorable:
+        found = self._named(service, id)
         present = self._storage.directory(service)
         return granted(copies.may_restore(self._journal, found, present, self._node, order))
 
@@ -135,7 +140,7 @@ class Checkpoints:
         assert order is not None, "the gate permits no deletion without an order"
         service = order.order.target.removeprefix("data.")
         try:
-            found = self._named(service, order)
+            found = self._named(service, order.arguments.get("checkpoint", ""))
         except Failed:
             if not run.did(FOUND):
                 raise
@@ -148,8 +153,7 @@ class Checkpoints:
         await self.look()
         return f"checkpoint {found.id} of {service} is gone: {found.size_bytes} bytes"
 
-    def _named(self, service: str, order: VerifiedOrder) -> Checkpoint:
-        id = order.arguments.get("checkpoint", "")
+    def _named(self, service: str, id: str) -> Checkpoint:
         for one in self._storage.checkpoints():
             if (one.service, one.id) == (service, id):
                 return one

@@ -8,6 +8,7 @@ from holdfast.gate.decide import Park
 from holdfast.gate.mounts import may_mount, may_reach, may_write
 from holdfast.model.proven_address import owns
 from holdfast.model.report import Unattached
+from holdfast.model.size import counted
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.storage import DataDirectory, Storage
 
@@ -80,8 +81,9 @@ class Mounts:
         self.refused[place] = Unattached(
             service, found.path, found.files, found.size_bytes, found.names, len(found.names) < found.entries
         )
+        entries = "1 entry" if found.entries == 1 else f"{found.entries} entries"
         return NotPermitted(
-            f"{found.path} has {found.entries} entries ({found.size_bytes} bytes) that this agent did not make, so "
+            f"{found.path} has {entries} ({counted(found.size_bytes, 'byte')}) that this agent did not make, so "
             f"{service} does not get it",
             remedy=f"look at it, then attach it: `holdfast volume adopt {service} -n {self._node}`; or move it away",
             code="data_not_made_here",

@@ -51,10 +51,15 @@ class Restore:
         }
 
     async def _restore(self, run: OrderRun) -> str:
+        assert run.proof is not None, "the gate permits no restore without an order"
+        return await self.in_place(run, run.proof.arguments.get("checkpoint", ""))
+
+    async def in_place(self, run: OrderRun, id: str) -> str:
+        """The checkpoint that the order names, or that the backup of the order became here."""
         order = run.proof
         assert order is not None, "the gate permits no restore without an order"
         service = order.order.target.removeprefix("data.")
-        proof = self._checkpoints.restorable(service, order)
+        proof = self._checkpoints.restorable(service, id, order)
         found = run.note(FOUND)
         if not run.did(EXCHANGED):
             staged = run.note(STAGED) or await self._stage(run, proof)

@@ -22,7 +22,6 @@ from holdfast.model.container import (
 )
 from holdfast.ports.runtime import CreateContainer, Finished
 
-GRACE_S = 10.0  # between asking a container to end and killing it
 TAIL_S = 5.0
 TAIL_LINES = 20
 LINE_CHARS = 300
@@ -160,7 +159,7 @@ class Containers:
 
     async def stop(self, container: Container, ground: Ground = STOP) -> None:
         await self._lanes.alone(container.service)
-        await self._door.stop(container, GRACE_S, ground)
+        await self._door.stop(container, ground)
         self._health_checks.stopped(container.id)
         await self._inventory.refresh(container.id)
 

@@ -64,6 +64,9 @@ class ContainerInventory:
                     self._labelled.setdefault(one.service, []).append(one)
             self._changed()
 
+    def is_alive(self, container: Container) -> bool:
+        return self._runtime.is_alive(container)
+
     def logs(self, id: str, tail: int) -> AsyncIterator[LogLine]:
         """The last lines that a container wrote."""
         return self._runtime.logs(id, tail, 0.0, False)

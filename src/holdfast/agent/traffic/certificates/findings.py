@@ -97,6 +97,11 @@ class CertificateNotes:
             self._say(HANDSHAKE, {"name": name, "message": note.handshake_trouble})  # M-06: never silent
         return False
 
+    def unrouted(self, name: str) -> None:
+        note = self._notes[name]
+        note.handshake_trouble = ""
+        self._findings.clear(HANDSHAKE, address(name))
+
     # ---- the ladder of M-88
 
     def watch(self, name: str, facts: ChainFacts) -> None:

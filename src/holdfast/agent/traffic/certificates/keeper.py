@@ -1,12 +1,12 @@
 """The keeper of route certificates: watches their age, drops those of routes that left, asks for renewals in time."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.keeper import Act, Hints, Revision, Stage
+from holdfast.agent.keeper import Revision, Stage
 from holdfast.agent.traffic.certificates.route_certificates import RouteCertificates
 from holdfast.agent.traffic.proxy_writer import ProxyWriter
 from holdfast.model.report import CertificateState
@@ -28,7 +28,6 @@ class CertificatesKeeper:
     """`public` answers the public hostnames of this edge; `due` is called when a certificate is to be renewed."""
 
     name = "route-certificates"
-    acts: Mapping[str, Act] = {}
 
     def __init__(
         self,
@@ -65,9 +64,6 @@ class CertificatesKeeper:
         names = {name for route in (*routed, *self._board.edge().values()) for name in route.hostnames}
         self._certificates.forget_all_but(names | self._named | self._public())
 
-    def hinted(self, hints: Hints) -> None:
-        return
-
     def section(self) -> CertificatesReport:
         names = {route.hostnames[0] for found in self._board.services().values() for route in found}
         states = (self._certificates.state(name) for name in sorted(names))
@@ -75,9 +71,6 @@ class CertificatesKeeper:
         if found != self._section.certificates:
             self._section = CertificatesReport(found)
         return self._section
-
-    async def settled(self) -> None:
-        return
 
     async def run(self) -> None:
         """The keeper of the proxy calls `looked`: there is nothing else to wait for."""

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast.agent.keeper import Act, Hints, OrderRun, Revision, Stage
+from holdfast.agent.keeper import Act, OrderRun, Revision, Stage
 from holdfast.errors import NotPermitted
 from holdfast.model.certificate import Issued
 from holdfast.model.fleet import Node, Settings
@@ -85,17 +85,11 @@ class NodeCertificates:
     async def _renew(self, run: OrderRun) -> str:
         return await self.renew()
 
-    def hinted(self, hints: Hints) -> None:
-        return
-
     def section(self) -> IssuerReport:
         serving = self._door.shown if self._door is not None else ""
         if serving != self._section.serving:
             self._section = IssuerReport(self._section.issuer, serving)
         return self._section
-
-    async def settled(self) -> None:
-        return
 
     async def run(self) -> None:
         """Certificates are renewed when they are used; only the listener has something to wait for."""

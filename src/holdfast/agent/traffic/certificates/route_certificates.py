@@ -7,6 +7,7 @@ of a private key is logged or reported (I-18).
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import UNSET, UnsetType
 
@@ -74,6 +75,13 @@ class RouteCertificates:
             if acme is UNSET or not covers(acme, name):
                 return self._own(name, (name,))
             return await self._public(name, acme, answer, at_most_s)
+
+    def prepare(self, hostname: str, acme: Acme | UnsetType) -> None:
+        """By the node's own issuer, if that is its authority. Another authority is not asked before it must be."""
+        if acme is UNSET or not covers(acme, hostname):
+            with suppress(HoldfastError):  # the step that needs it reports the error
+                (name,) = self._permitted((hostname,), rules.public_complaint)
+                self._own(name, (name,))
 
     def _permitted(
         self, names: Sequence[str], complaint: Callable[[str, Settings], rules.Complaint | None]
@@ -190,13 +198,11 @@ class RouteCertificates:
 
     def seen(self, name: str, leaf: bytes, trouble: str = "") -> bool:
         """`leaf` is DER, b"" if nothing was shown; `trouble` is why the handshake proved nothing."""
-        return self._notes.seen(name, self._kept.known(name), leaf, self._read(leaf), trouble)
+        return self._notes.seen(name, self._kept.known(name), leaf, _read(self._certificates, leaf), trouble)
 
-    def _read(self, leaf: bytes) -> CertificateFacts | None:
-        try:
-            return self._certificates.facts(leaf)
-        except Corrupt:
-            return None
+    def unrouted(self, name: str) -> None:
+        """No route shows it (any more)."""
+        self._notes.unrouted(name)
 
     def watch(self) -> None:
         """The ladder of M-88 over everything that is kept, and over what was last seen."""
@@ -209,6 +215,13 @@ class RouteCertificates:
             held = self._kept.known(name)
             if held is not None:
                 self._notes.watch(name, held.facts)
+
+
+def _read(certificates: Certificates, leaf: bytes) -> CertificateFacts | None:
+    try:
+        return certificates.facts(leaf)
+    except Corrupt:
+        return None
 
 
 def _passing(answer: Answer) -> Answer:

@@ -1,11 +1,10 @@
 """The keeper of this node's DNS server: reads the revision, and reports the names that are served."""
 
 import asyncio
-from collections.abc import Mapping
 
 from msgspec import Struct
 
-from holdfast.agent.keeper import Act, Hints, Revision, Stage
+from holdfast.agent.keeper import Hints, Revision, Stage
 from holdfast.agent.services.rollout.host_ports import own_address
 from holdfast.agent.traffic.dns.records import Answers, DnsRecords
 from holdfast.model.report import NamesState
@@ -27,7 +26,6 @@ class DnsKeeper:
     """`address` is the one that this node joined with."""
 
     name = "dns"
-    acts: Mapping[str, Act] = {}
 
     def __init__(self, records: DnsRecords, address: str) -> None:
         self._records = records
@@ -62,9 +60,6 @@ class DnsKeeper:
         if state is not self._section.names:
             self._section = DnsReport(state)
         return self._section
-
-    async def settled(self) -> None:
-        return
 
     async def run(self) -> None:
         await self._records.run()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from holdfast.agent.findings import Findings
-from holdfast.agent.traffic.edges.steps import DNS_DIFFERS, HANDSHAKE_FAILED, ROUTE_FAILED, UNREACHABLE
+from holdfast.agent.traffic.edges.steps import DNS_DIFFERS, DOWN, HANDSHAKE_FAILED, ROUTE_FAILED, UNREACHABLE
 from holdfast.model.report import EdgeState
 
 PUBLIC_DNS_DIFFERS = "public_dns_differs"
@@ -61,7 +61,7 @@ def _troubles(state: EdgeState) -> Iterator[tuple[str, str]]:
         return
     if state.phase == "failed":
         yield ROUTE_FAILED, f"{state.hostname} is not public: the step {state.step} failed: {state.message}"
-    if state.phase == "live" and state.backend_trouble:
+    if state.phase == "live" and state.backend_trouble and state.code != DOWN:
         yield UNREACHABLE, f"{state.hostname}: {state.backend_trouble}"
     if state.dns_trouble:
         yield DNS_DIFFERS, f"{state.hostname}: {state.dns_trouble}"

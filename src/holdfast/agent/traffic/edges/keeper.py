@@ -1,11 +1,11 @@
 """The keeper of public routes: reads the revision, and reports the state of each public hostname."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.keeper import Act, Hints, Revision, Stage
+from holdfast.agent.keeper import Revision, Stage
 from holdfast.agent.traffic.edges.routes import Edges
 from holdfast.agent.traffic.edges.steps import EdgeConfig
 from holdfast.agent.wake import Wake
@@ -46,7 +46,6 @@ class EdgesKeeper:
     """`servers` answers which DNS servers of this node serve internal names once a revision is followed."""
 
     name = "edges"
-    acts: Mapping[str, Act] = {}
 
     def __init__(self, edges: Edges, servers: Callable[[Revision], tuple[str, ...]], report: Wake) -> None:
         self._edges = edges
@@ -75,9 +74,6 @@ class EdgesKeeper:
         if self._revision is not None:
             self.follow(self._revision)
 
-    def hinted(self, hints: Hints) -> None:
-        return
-
     def section(self) -> EdgesReport:
         """Built again only after something called for a report: an edge may have thousands of hostnames."""
         if self._built_at != self._report.count:
@@ -85,9 +81,6 @@ class EdgesKeeper:
             found = EdgesReport(self._edges.states(), self._edges.gone())
             self._section = found if found != self._section else self._section
         return self._section
-
-    async def settled(self) -> None:
-        return
 
     async def run(self) -> None:
         await self._edges.run()

@@ -19,6 +19,7 @@ from holdfast.ports.proxy import Servable
 from holdfast.reconcile import edges
 from holdfast.reconcile.edges import PASSED, Act, EdgeFacts, Phase
 
+SOON = 10  # of the pauses that grow: the first after a backend fell silent is about half a second
 LOOK_S = 9.0  # a live route is looked at so often: with 2 s for each that hangs, the report is true within 15 s
 
 T = TypeVar("T")
@@ -48,6 +49,7 @@ class EdgeLane:
             return
         if self.host.follow(config):
             self._tries.start_over()
+            self._tries.expect(self.host.wanted is not None)
             self._is_new = True
             self._bell.set()
         elif self.state is not None and self.state.phase in ("waiting", "failed"):
@@ -82,7 +84,7 @@ class EdgeLane:
     async def _turn(self, act: Act) -> None:
         if act == "rest":
             if not await self._rung(self._rest_s()):
-                await self._unless_new(self._tries.slot(2))
+                await self._unless_new(self._tries.slot_to_look())
                 await self._unless_new(self._tries.look())
         elif not self.host.tries.get(act):
             await self._do(act)
@@ -104,10 +106,12 @@ class EdgeLane:
     # ---- waiting
 
     def _rest_s(self) -> float:
-        """While another node stands in, its own node is asked often: it may come back soon."""
-        if not self.host.stands_in:
-            return LOOK_S
-        return min(edges.pause_s("backend", PASSED, self.host.tries.get("rest", 1), "waiting"), LOOK_S)
+        """While another node stands in, its own node is asked often: it may come back soon. A backend that does not
+        answer is asked less and less often: a node that died has many hostnames."""
+        if self.host.stands_in:
+            return min(edges.pause_s("backend", PASSED, self.host.tries.get("rest", 1), "waiting"), LOOK_S)
+        silent = self.host.tries.get("backend", 0)
+        return min(edges.pause_s("backend", PASSED, silent + SOON, "failed"), LOOK_S) if silent else LOOK_S
 
     def _pause_s(self, act: Act) -> float:
         check = edges.trouble_at(self._tries.facts(), act) or PASSED
@@ -172,6 +176,7 @@ class EdgeLane:
             state = states.leaving(host, facts.has, before)
         else:
             state = states.serving(host, host.wanted, facts, act, self._tries.certificate())
+        self._tries.expect(state is not None and state.phase == "waiting")
         if state is not None:
             state = states.since(state, before, host.moment_s())
         if state != before:

@@ -4,7 +4,8 @@ Hostnames share one machine: questions and certificate orders under way are boun
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec import Struct, UnsetType
@@ -30,11 +31,13 @@ ASKED_S = 2.0  # for one handshake or one question to DNS
 QUESTIONS = 64  # under way at once
 ORDERS = 8  # certificates
 ORDER_S_MIN = 60.0  # a public authority is slow; the step fails when its own time is over
-HANDSHAKES_PER_S = 40.0
+LOOKS_PER_S, TRIES_PER_S = 40.0, 100.0  # handshakes
+COMING_S = 2.0  # a hostname that goes waits at most so long for those that come
 LOOPBACK = "127.0.0.1"
 
 ROUTE_FAILED = "edge_route_failed"
 UNREACHABLE = "backend_unreachable"
+DOWN = "backend_down"  # its proxy answers, and no container behind that: its own node has the finding, with the reason
 HANDSHAKE_FAILED = "handshake_failed"
 DNS_DIFFERS = "dns_differs"
 
@@ -42,8 +45,14 @@ DNS_DIFFERS = "dns_differs"
 class Board(Protocol):
     """The sole writer of this node's proxy."""
 
-    async def put_edge(self, hostname: str, route: ProxyRoute | None, certificate: Servable | None) -> None:
-        """Returns when the running proxy has it; None removes it."""
+    async def put_edge(
+        self,
+        hostname: str,
+        route: ProxyRoute | None,
+        certificate: Servable | None,
+        after: Awaitable[None] | None = None,
+    ) -> None:
+        """Returns when the running proxy has it; None removes it, with another change or after that was awaited."""
         ...
 
     async def answer(self, challenges: Mapping[str, str]) -> None:
@@ -61,6 +70,10 @@ class PublicCertificates(Protocol):
     """What an edge needs of the certificates of this node's routes."""
 
     async def public(self, hostname: str, acme: Acme | UnsetType, answer: Answer, at_most_s: float) -> Servable: ...
+
+    def prepare(self, hostname: str, acme: Acme | UnsetType) -> None:
+        """Have one issued by this node itself, if that is its authority. Raises nothing."""
+        ...
 
     def due(self) -> tuple[str, ...]: ...
 
@@ -101,16 +114,17 @@ class EdgeConfig(Struct, frozen=True):
 
 
 class Pace:
-    """So many handshakes in a second, for everything that is only looked at again."""
+    """So many handshakes in a second, for everything that is asked again."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, per_s: float) -> None:
         self._clock = clock
+        self._per_s = per_s
         self._free_s = 0.0
 
     async def slot(self, handshakes: int = 1) -> None:
         now_s = self._clock.monotonic_s()
         begin_s = max(now_s, self._free_s)
-        self._free_s = begin_s + handshakes / HANDSHAKES_PER_S
+        self._free_s = begin_s + handshakes / self._per_s
         if begin_s > now_s:
             await asyncio.sleep(begin_s - now_s)
 
@@ -126,7 +140,9 @@ class EdgeSteps:
     ) -> None:
         self.board = board
         self.certificates = certificates
-        self.pace = Pace(clock)
+        self.looks = Pace(clock, LOOKS_PER_S)
+        # Apart: a name that is not served yet must not wait for the looks at hundreds of names that are.
+        self.tries = Pace(clock, TRIES_PER_S)
         self._handshake = handshake
         self._resolver = resolver
         self._questions = asyncio.Semaphore(QUESTIONS)
@@ -134,6 +150,9 @@ class EdgeSteps:
         self._tokens: dict[str, Mapping[str, str]] = {}
         self._answered: dict[str, str] | None = {}  # by the running proxy; None while that is not known
         self._answering = asyncio.Lock()
+        self._coming: set[str] = set()
+        self._none_comes = asyncio.Event()
+        self._none_comes.set()
 
     def has(self, hostname: str) -> ProxyRoute | None:
         """What the running proxy has for it."""
@@ -176,22 +195,26 @@ class EdgeSteps:
         return Check(complaint, "`holdfast status` shows what DNS serves", DNS_DIFFERS) if complaint else PASSED
 
     async def backend(self, charge: EdgeConfig, place: Place, route: ProxyRoute) -> Check:
-        """Does its proxy answer there, and prove the internal name with the certificate of that very node?"""
+        """Does its proxy answer there, prove the internal name with the certificate of that very node, and have a
+        container that answers (N17)?"""
         if route.mode == "l7" and not charge.manifest.issuers.get(place.node):
             return Check(
                 f"the revision does not say yet which certificate {place.node} issues with",
                 "`holdfast apply`, once the node has joined and reported",
                 UNREACHABLE,
             )
-        trouble = await self.answers(route)
-        if not trouble:
+        shown = await self.asked(route)
+        if not shown.trouble:
             return PASSED
-        return Check(f"{place.node} ({place.address}): {trouble}", f"holdfast node show {place.node}", UNREACHABLE)
+        if shown.is_idle:
+            return Check(f"{place.node}: {shown.trouble}", f"holdfast ps {route.service}", DOWN)
+        text = f"{place.node} ({place.address}): {shown.trouble}"
+        return Check(text, f"holdfast node show {place.node}", UNREACHABLE)
 
-    async def answers(self, route: ProxyRoute) -> str:
-        """Why the backend of this route does not, or ""."""
+    async def asked(self, route: ProxyRoute) -> Shown:
+        """What the backend of this route shows and answers."""
         if not route.backends:
-            return "it has no backend"
+            return Shown(trouble="it has no backend")
         backend = route.backends[0]
         name = route.upstream.name if route.upstream is not None else route.hostnames[0]
         authority = route.upstream.authority.encode() if route.upstream is not None else b""
@@ -199,8 +222,8 @@ class EdgeSteps:
             asked = _asked(route) if route.upstream is not None else None
             shown = await self._handshake.shown(backend.address, backend.port, name, authority, ASKED_S, asked)
         if route.upstream is None and shown.leaf:
-            return ""  # passed through: what the service shows is between it and its clients
-        return shown.trouble
+            return replace(shown, trouble="")  # passed through: it is between the service and its clients
+        return shown
 
     async def shows(self, charge: EdgeConfig, hostname: str, servable: Servable | None) -> Check:
         """Does the running proxy really show what it must, to clients? The exact leaf is compared."""
@@ -263,12 +286,35 @@ class EdgeSteps:
             await self.board.answer(tokens)
             self._answered = tokens
 
-    async def put(self, hostname: str, route: ProxyRoute | None, servable: Servable | None) -> Check:
+    async def put(self, hostname: str, route: ProxyRoute, servable: Servable | None) -> Check:
         try:
             await self.board.put_edge(hostname, route, servable)
         except HoldfastError as trouble:
             return as_check(trouble)
         return PASSED
+
+    async def withdraw(self, hostname: str, at_once: bool) -> Check:
+        """A change of the proxy takes long beside many routes: hostnames that are about to be served go first."""
+        try:
+            await self.board.put_edge(hostname, None, None, None if at_once else self._served())
+        except HoldfastError as trouble:
+            return as_check(trouble)
+        return PASSED
+
+    def expect(self, hostname: str, is_coming: bool) -> None:
+        """It is about to be served, or is not any more."""
+        if is_coming:
+            self._coming.add(hostname)
+            self._none_comes.clear()
+        else:
+            self._coming.discard(hostname)
+            if not self._coming:
+                self._none_comes.set()
+
+    async def _served(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COMING_S):
+                await self._none_comes.wait()
 
 
 def as_check(trouble: HoldfastError) -> Check:

@@ -8,6 +8,7 @@ from holdfast.agent.traffic.edges.steps import ROUTE_FAILED, EdgeConfig, EdgeSte
 from holdfast.errors import HoldfastError
 from holdfast.model.report import CertificateState
 from holdfast.model.route import EdgeRoute
+from holdfast.ports.handshake import Shown
 from holdfast.ports.proxy import ProxyRoute
 from holdfast.reconcile import edges
 from holdfast.reconcile.edges import PASSED, Check, EdgeFacts, Step
@@ -43,9 +44,15 @@ class Tries:
     def certificate(self) -> CertificateState | None:
         return self._steps.certificates.state(self._host.name)
 
-    async def slot(self, handshakes: int = 1) -> None:
-        """Wait for a place among the handshakes of all hostnames."""
-        await self._steps.pace.slot(handshakes)
+    def expect(self, is_coming: bool) -> None:
+        self._steps.expect(self._host.name, is_coming)
+
+    async def slot(self) -> None:
+        """Wait for a place among the steps of all hostnames that are tried again."""
+        await self._steps.tries.slot()
+
+    async def slot_to_look(self) -> None:
+        await self._steps.looks.slot(2)
 
     # ---- steps
 
@@ -70,6 +77,8 @@ class Tries:
         if self._is_new():
             raise Interrupted
         self._record(step, check)
+        if wanted.mode == "l7" and step == "backend" and host.tries.get(step) == 1:
+            self._steps.certificates.prepare(host.name, config.acme)  # while another node is waited for
 
     async def look(self) -> None:
         """Everything that can stop being true without an event."""
@@ -140,9 +149,11 @@ class Tries:
     # ---- leaving
 
     async def ask(self) -> None:
+        """A proxy that has the route without a container that answers is not silent: the container may still run, and
+        an edge lets go after it ended (I-19)."""
         has = self._steps.has(self._host.name)
-        trouble = await self._steps.answers(has) if has is not None else "it is gone"
-        self._host.asked(bool(trouble))
+        shown = await self._steps.asked(has) if has is not None else Shown(trouble="it is gone")
+        self._host.asked(bool(shown.trouble) and not shown.is_idle)
 
     async def withdraw(self) -> None:
-        self._host.withdrawn(await self._steps.put(self._host.name, None, None))
+        self._host.withdrawn(await self._steps.withdraw(self._host.name, self.facts().forbidden))

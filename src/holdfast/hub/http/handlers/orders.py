@@ -1,4 +1,4 @@
-"""Orders: submit a signed one, list them with their results."""
+"""Orders: submit a signed one, take one back, list them with their results."""
 
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from holdfast.ports.clock import Clock
 from holdfast.wire import codec, messages
 
 ORDER = Operation("order", "submit a signed order for a node", OPERATORS)
+CANCEL = Operation("cancel-order", "take back an order that its node has not fetched", OPERATORS)
 READ_ORDERS = Operation("read-orders", "orders and their results", READERS)
 
 
@@ -20,6 +21,8 @@ class OrderDesk(Protocol):
     """It writes its own refusals into the audit log."""
 
     async def submit(self, principal: Principal, signed: SignedOrder, source: str) -> str: ...
+
+    async def cancel(self, principal: Principal, id: str, source: str) -> None: ...
 
     def newest(self, node: str | None, newest: int) -> OrdersAnswer:
         """From any thread."""
@@ -37,6 +40,10 @@ class Orders:
         taken = await self._orders.submit(request.principal, signed, request.source)
         self._relay.expect(decode_order(signed.order), request.principal, self._clock.monotonic_s())
         return codec.write(messages.OrderTaken(taken))
+
+    async def cancel(self, request: Request) -> bytes:
+        await self._orders.cancel(request.principal, request.path["order"], request.source)
+        return codec.write(messages.OrderCancelled(request.path["order"]))
 
     def orders(self, request: Request) -> bytes:
         return codec.write(self._orders.newest(request.query["node"] or None, request.query["limit"]))
@@ -65,5 +72,17 @@ ROUTES = (
         OrdersAnswer,
         query=(NODE, LIMIT),
         refusals=(400, 404, 409),
+    ),
+    Route(
+        "POST",
+        "/v1/orders/{order}/cancellation",
+        CANCEL,
+        "Take an order back before its node has fetched it; answers when that is durable",
+        Orders,
+        Orders.cancel,
+        messages.OrderCancelled,
+        messages.CancelOrderRequest,
+        cost="fleet",
+        refusals=(*REFUSED, 404),
     ),
 )

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, cast
 
 from holdfast.errors import HoldfastError, Invalid
-from holdfast.hub.http import browser_guard, routes
+from holdfast.hub.http import browser_guard, limits, routes
 from holdfast.hub.http.request import Request
 from holdfast.hub.http.serving.responses import BYTES, answer
 from holdfast.model.stream import PROTOCOL
@@ -83,21 +83,30 @@ class Api:
         request.path = routes.path_values(written)
         request.query = routes.query_values(route, received.query)
         async with AsyncExitStack() as held:
+            if route.check is not None:
+                route.check(self._handlers[route.handler], request)
             if route.request is not None:
                 await self._read_body(request, route, held)
             request.audited_by_fleet = route.cost == "fleet"
             if route.cost == "stream":
                 _check_upgrade(request)
             content = await self._workers.run(route, self._handlers[route.handler], request)
+            request.body = b""  # it was large, perhaps, and its place is another's now
         if route.cost == "stream":
             request.connection.force_close()
             raise ConnectionError("the stream is over")
         return answer(cast("bytes", content), JSON if route.answer is not None else BYTES, closes=request.closes)
 
     async def _read_body(self, request: Request, route: Route, held: AsyncExitStack) -> None:
-        request.body = await self._bodies.read(request.exchange, route.body_bytes_max, held)
-        if request.credential.parsed is not None:
-            http_signature.check_body(request.credential.parsed, request.body)
+        exchange, bytes_max, parsed = request.exchange, route.body_bytes_max, request.credential.parsed
+        if route.cost == "object":
+            request.body = await self._bodies.read_object(exchange, bytes_max, request.connection.identity, held)
+        else:
+            request.body = await self._bodies.read(exchange, bytes_max, held)
+        if parsed is not None and len(request.body) > limits.BODY_BYTES_MAX:
+            await self._workers.read(http_signature.check_body, parsed, request.body)  # it takes a while
+        elif parsed is not None:
+            http_signature.check_body(parsed, request.body)
 
 
 def _check_upgrade(request: Request) -> None:

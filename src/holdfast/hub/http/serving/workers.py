@@ -1,4 +1,4 @@
-"""Run a handler where its route says: reader threads, the one writer thread, or the event loop."""
+"""Run a handler where its route says: reader threads, the one writer thread, those for objects, or the event loop."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 READERS = 4
+OBJECTS = 2  # a large write takes long; readers and commits do not wait for it
 
 
 class Workers:
@@ -26,6 +27,7 @@ class Workers:
     def __init__(self) -> None:
         self._reads = ThreadPoolExecutor(READERS, thread_name_prefix="hub-read")
         self._writes = ThreadPoolExecutor(1, thread_name_prefix="hub-write")
+        self._objects = ThreadPoolExecutor(OBJECTS, thread_name_prefix="hub-object")
         self._sweeps = limits.Turnstile(
             1, limits.SWEEPS_WAITING, limits.LARGE_WAIT_S, "the whole ledger is being read already"
         )
@@ -38,8 +40,9 @@ class Workers:
         if route.cost == "sweep":
             async with self._sweeps.passing():
                 return await self.read(route.run, handler, request)
-        if route.cost == "write":
-            return await asyncio.get_running_loop().run_in_executor(self._writes, route.run, handler, request)
+        if route.cost in ("write", "object"):
+            threads = self._writes if route.cost == "write" else self._objects
+            return await asyncio.get_running_loop().run_in_executor(threads, route.run, handler, request)
         return await self.read(route.run, handler, request)
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -53,6 +56,7 @@ class Workers:
     def close(self) -> None:
         """A commit that already writes is waited for: it is either in the ledger or was never begun."""
         self._writes.shutdown(wait=True, cancel_futures=True)
+        self._objects.shutdown(wait=True, cancel_futures=True)
         self._reads.shutdown(wait=True, cancel_futures=True)
 
     @asynccontextmanager

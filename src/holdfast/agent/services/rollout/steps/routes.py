@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from holdfast.agent.lanes import Lanes
 from holdfast.agent.services.data.volumes import Volumes
 from holdfast.agent.services.records import Records
 from holdfast.agent.services.rollout.data_here import HereWithData
@@ -12,7 +13,6 @@ from holdfast.agent.services.rollout.outcomes import Outcomes
 from holdfast.agent.services.rollout.progress import Progress
 from holdfast.agent.traffic.internal_routes import InternalRoutes
 from holdfast.model.container import Guest
-from holdfast.ports.runtime import Runtime
 from holdfast.reconcile import steps
 
 DRAIN_S_MAX = 10.0
@@ -26,7 +26,7 @@ class RouteSteps:
         here: HereWithData,
         records: Records,
         inventory: ContainerInventory,
-        runtime: Runtime,
+        lanes: Lanes,
         outcomes: Outcomes,
         volumes: Volumes,
     ) -> None:
@@ -34,7 +34,7 @@ class RouteSteps:
         self._here = here
         self._records = records
         self._inventory = inventory
-        self._runtime = runtime
+        self._lanes = lanes
         self._outcomes = outcomes
         self._volumes = volumes
         self.performers: Performers = {
@@ -54,7 +54,9 @@ class RouteSteps:
         assert target is not None
         if progress.is_attempt and not await self._all_alive(progress.service, target):
             return  # a container answered once and is gone: the table is asked again
-        await self._routes.switch(target, await self._here.of(progress.service, progress.wanted, progress))
+        here = await self._here.of(progress.service, progress.wanted, progress)
+        async with self._lanes.resting():  # while the proxy loads its routes, another service may have this one's place
+            await self._routes.switch(target, here)
         if target is progress.wanted:
             revision = record.applied_revision or progress.revision
             serves = replace(record, serving=target, serving_revision=revision, failure=None)
@@ -66,7 +68,7 @@ class RouteSteps:
         """Looked at once more before the routes leave what served so far."""
         wanted = {part.digest for part in target.parts}
         here = [one for one in self._inventory.of(service) if one.spec in wanted]
-        gone = [one for one in here if not self._runtime.is_alive(one)]
+        gone = [one for one in here if not self._inventory.is_alive(one)]
         for one in gone:
             await self._inventory.refresh(one.id)
         return not gone

@@ -1,4 +1,4 @@
-"""Codes of node findings that raise an alert, and the code of the alert that ends each. A table."""
+"""The code of every alert that the hub sends, and of the alert that ends each. Tables."""
 
 from collections.abc import Mapping
 
@@ -17,4 +17,23 @@ OVER: Mapping[str, str] = {
     "dns_differs": "dns_agrees",
     "schedule_failed": "schedule_succeeded",
     "schedule_missed": "schedule_resumed",
+    "backup_failed": "backup_made",
+    "backup_stale": "backup_fresh",
+    "backup_damaged": "backup_whole",
+    "crash_loop": "crash_loop_over",
+    "runtime_unavailable": "runtime_back",
+    "clock_skew": "clock_right",
+    "disk_filling": "disk_has_room",
+}
+
+# code → the alarm it ends, "" for an alarm
+RECOVERY_OF: Mapping[str, str] = {
+    "node_silent": "",
+    "node_back": "node_silent",
+    "rollout_failed": "",
+    "rollout_recovered": "rollout_failed",
+    "service_unhealthy": "",
+    "service_healthy": "service_unhealthy",
+    **dict.fromkeys(OVER, ""),
+    **{recovery: alarm for alarm, recovery in OVER.items()},
 }

@@ -1,0 +1,122 @@
+"""Files as they are read for an archive: content, holes, extended attributes, and the numbers that show a change."""
+
+import base64
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from hashlib import sha256
+from mmap import mmap
+from typing import Any
+
+from holdfast.adapters.walking import settled
+from holdfast.model.archive import PART_BYTES, WHOLE_BYTES_MAX, Entry, spelled
+
+EXTENTS_MAX = 10_000  # a file with more of them is stored as one without holes
+TRIES = 3
+_NO_XATTRS = frozenset({errno.ENOTSUP, errno.EPERM, errno.ENODATA})
+
+Extents = tuple[tuple[int, int], ...]
+
+
+def seen_of(about: os.stat_result) -> tuple[int, ...]:
+    return (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+
+
+def facts(path: bytes, about: os.stat_result, xattrs: dict[str, str]) -> dict[str, Any]:
+    """What every entry has."""
+    mode = stat.S_IMODE(about.st_mode)
+    return {
+        "path": spelled(path), "mode": mode, "uid": about.st_uid, "gid": about.st_gid, "mtime_ns": about.st_mtime_ns,
+        "xattrs": xattrs,
+    }  # fmt: skip
+
+
+def xattrs_of(target: int | str) -> dict[str, str]:
+    """`target`: a handle, or the path of a symlink itself."""
+    try:
+        names = os.listxattr(target, follow_symlinks=isinstance(target, int))
+    except OSError as trouble:
+        if trouble.errno in _NO_XATTRS:
+            return {}
+        raise
+    found = {}
+    for name in sorted(names):
+        try:
+            value = os.getxattr(target, name, follow_symlinks=isinstance(target, int))
+        except OSError as trouble:
+            if trouble.errno in _NO_XATTRS:
+                continue
+            raise
+        found[spelled(os.fsencode(name))] = base64.b64encode(value).decode()
+    return found
+
+
+def extents_of(file: int, about: os.stat_result) -> Extents:
+    """Offset and length of all data, if the file has holes; else nothing."""
+    size = about.st_size
+    if about.st_blocks * 512 >= size:
+        return ()
+    found: list[tuple[int, int]] = []
+    at = 0
+    while at < size and len(found) <= EXTENTS_MAX:
+        try:
+            begin = os.lseek(file, at, os.SEEK_DATA)
+        except OSError as trouble:
+            if trouble.errno != errno.ENXIO:
+                raise
+            break
+        at = min(os.lseek(file, begin, os.SEEK_HOLE), size)
+        found.append((begin, at - begin))
+    is_full = found == [(0, size)] or len(found) > EXTENTS_MAX
+    return () if is_full else tuple(found) or ((0, 0),)
+
+
+class Reader:
+    """Has one buffer for what is read; what it returns is valid until the next read."""
+
+    def __init__(self) -> None:
+        self._buffer = memoryview(mmap(-1, WHOLE_BYTES_MAX))
+
+    def whole(self, file: int, size: int) -> memoryview:
+        """As far as it was long when it was looked at: what a program appends meanwhile is the next run's."""
+        return self._read(file, 0, size)
+
+    def parts(self, file: int, size: int, extents: Extents) -> Iterator[tuple[int, int, memoryview | None]]:
+        """Number, length and content of each part; None: a hole."""
+        waiting = list(reversed(extents))
+        for number, begin in enumerate(range(0, size, PART_BYTES)):
+            length = min(PART_BYTES, size - begin)
+            while waiting and sum(waiting[-1]) <= begin:
+                waiting.pop()
+            is_hole = bool(extents) and (not waiting or waiting[-1][0] >= begin + length)
+            if is_hole:
+                yield number, length, None
+                continue
+            content = self._read(file, begin, length)
+            yield number, len(content), content
+            if len(content) < length:
+                return
+
+    def _read(self, file: int, begin: int, length: int) -> memoryview:
+        end = 0
+        while end < length and (done := os.preadv(file, [self._buffer[end:length]], begin + end)):
+            end += done
+        return self._buffer[:end]
+
+
+def is_same(before: os.stat_result, now: os.stat_result) -> bool:
+    return (before.st_size, before.st_mtime_ns, before.st_ctime_ns) == (now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
+def is_recent(about: os.stat_result, before_ns: int) -> bool:
+    """`before_ns`: a time before `about` was read."""
+    return about.st_ctime_ns > before_ns - settled.RECENT_NS
+
+
+def digest(content: memoryview) -> str:
+    return sha256(content).hexdigest()
+
+
+def has_same_facts(before: Entry, facts: dict[str, Any]) -> bool:
+    return all(getattr(before, key) == value for key, value in facts.items())

@@ -1,0 +1,1 @@
+"""Places that store the objects of backups."""

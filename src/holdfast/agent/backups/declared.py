@@ -1,0 +1,89 @@
+"""What the revision in force wants backed up on this node, how often, and for whom."""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from holdfast.agent.keeper import Revision
+from holdfast.model import coverage, duration
+from holdfast.model.coverage import Covered
+from holdfast.model.fleet import Backups, Service, Snapshot
+from holdfast.model.trust import Trust, outside_scope
+from holdfast.reconcile.retention import Policy
+
+_service = msgspec.json.Decoder(Service).decode
+
+
+class Wanted(Struct, frozen=True):
+    """One service with data to back up."""
+
+    service: str
+    epoch: int
+    covered: tuple[Covered, ...]
+    snapshot: Snapshot
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """Places that are held whole, relative to the data directory of the service."""
+        return tuple(sorted({one.place for one in self.covered if one.extent == "whole" and one.place is not None}))
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        return tuple(sorted({one.place for one in self.covered if one.extent == "partial" and one.place is not None}))
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Volumes that no backup holds: a restore leaves them as they are."""
+        return tuple(sorted({one.volume for one in self.covered if one.extent == "none" and one.protect}))
+
+
+class Declarations:
+    """`content` reads a document of the revision by its digest; `trust` answers the operators of the revision. A
+    service that runs here for a silent node is backed up by its own node."""
+
+    def __init__(self, content: Callable[[str], bytes | None], trust: Callable[[], Trust | None]) -> None:
+        self._content = content
+        self._trust = trust
+        self.found: dict[str, Wanted] = {}
+        self.complete = False  # every content was read: what is not found is not declared
+        self.node = ""
+        self.timeout_s = 600.0
+        self._backups = Backups()
+
+    def follow(self, revision: Revision) -> None:
+        self.node = revision.node.name
+        self._backups = revision.document.backups
+        self.timeout_s = duration.milliseconds(revision.document.timeouts.snapshot) / 1000
+        self.found, self.complete = {}, True
+        if revision.node.reconcile == "observe":
+            return
+        for address, entry in revision.manifest.services.items():
+            content, name = self._content(entry.digest), address.partition(".")[2]
+            try:
+                service = _service(content or b"")
+            except (msgspec.DecodeError, UnicodeDecodeError):  # the keeper of the services reports it
+                self.complete = False
+                continue
+            covered = coverage.of_service(name, service)
+            if coverage.is_backed_up(covered):
+                snapshot = service.snapshot if service.snapshot is not UNSET else Snapshot()
+                self.found[name] = Wanted(name, entry.epoch, covered, snapshot)
+
+    @property
+    def interval_s(self) -> float:
+        return duration.milliseconds(self._backups.interval) / 1000
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(last=self._backups.retain)
+
+    def operators(self, service: str) -> frozenset[str]:
+        """Age recipients of the operators who may open its backups: those whose scope covers the service."""
+        trust = self._trust()
+        operators = trust.operators if trust is not None else ()
+        return frozenset(
+            operator.recipient
+            for operator in operators
+            if operator.recipient is not UNSET and outside_scope(operator, (f"service.{service}",)) is None
+        )

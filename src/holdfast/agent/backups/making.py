@@ -1,0 +1,169 @@
+"""Make one backup of a service: pack its data, store every object, sign for it."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from holdfast.agent.backups.declared import Wanted
+from holdfast.agent.backups.generations import Generations
+from holdfast.agent.backups.store import Store
+from holdfast.agent.backups.verified import Verified
+from holdfast.errors import Corrupt
+from holdfast.model.archive import Header, Purpose
+from holdfast.model.backup import FORMAT, Cause, Receipt, Stored, VerifiedReceipt
+from holdfast.ports.archive import Archiver, Packed, PackJob, Progress, Rules
+from holdfast.ports.identity_key import IdentityKey
+from holdfast.reconcile.backup_due import Book
+from holdfast.reconcile.generations import Generation
+from holdfast.trust import receipts
+
+RECEIPTS_READ = 20  # the newest ones: damaged or foreign ones hide no older one
+
+
+class Request(Struct, frozen=True):
+    """`wrote` answers the deployment and the revision that write the data, once no change of the service is under
+    way."""
+
+    wanted: Wanted
+    operators: frozenset[str]
+    cause: Cause
+    begun_s: float
+    wrote: Callable[[], tuple[str, int]]
+
+
+class Made(Struct, frozen=True):
+    """A complete backup: what was signed, and what was stored for it."""
+
+    receipt: VerifiedReceipt
+    new_bytes: int
+    left_out: tuple[str, ...]
+    unsettled: tuple[str, ...]
+
+
+class Making:
+    """`home` is the directory of the archiver, `data_dir` has the data of each service."""
+
+    def __init__(
+        self,
+        *,
+        archiver: Archiver,
+        store: Store,
+        generations: Generations,
+        verified: Verified,
+        key: IdentityKey,
+        home: str,
+        data_dir: str,
+        node: tuple[str, str],
+    ) -> None:
+        self._archiver = archiver
+        self._store = store
+        self._generations = generations
+        self._verified = verified
+        self._key = key
+        self._home = home
+        self._data_dir = data_dir
+        self._fleet, self._node = node
+
+    async def make(self, request: Request, book: Book, tell: Callable[[Progress], None]) -> Made:
+        """Nothing is signed for before every object is stored."""
+        service = request.wanted.service
+        previous = await self._previous(service)
+        last = previous.receipt if previous is not None else None
+        least = last.generation if last is not None else 0
+        generation = self._generations.current(service, request.operators, least)
+        sequence = max(book.sequence, last.sequence if last is not None else 0) + 1
+        await self._store.put_key(service, generation.number, generation.key)
+        packed = await self._pack(request, generation, sequence, last, tell)
+        await self._store.put_manifest(service, generation.number, packed.manifest)
+        receipt = self._receipt(request, generation, sequence, packed, previous.digest if previous is not None else "")
+        content = receipts.sign(self._key, receipt)
+        await self._store.put_receipt(receipt, content)
+        signed = receipts.verify(content, self._fleet, service, {self._node: self._key.line})
+        return Made(signed, packed.new_bytes, packed.left_out, packed.unsettled)
+
+    async def _previous(self, service: str) -> VerifiedReceipt | None:
+        """The newest one that this node signed: a target may claim anything else."""
+        for key in reversed((await self._store.receipts(service))[-RECEIPTS_READ:]):
+            try:
+                content = await self._store.read_receipt(key)
+                return receipts.verify(content, self._fleet, service, {self._node: self._key.line})
+            except Corrupt:
+                continue
+        return None
+
+    async def _pack(
+        self,
+        request: Request,
+        generation: Generation,
+        sequence: int,
+        previous: Receipt | None,
+        tell: Callable[[Progress], None],
+    ) -> Packed:
+        wanted, number = request.wanted, generation.number
+        is_next = previous is not None and previous.generation == number
+        digests = [pack.digest for pack in previous.packs] if previous is not None and is_next else []
+        damaged = self._verified.damaged(wanted.service)
+        alive = [one for one in await self._store.alive(wanted.service, number, digests) if one not in damaged]
+        job = PackJob(
+            top=os.path.join(self._data_dir, wanted.service),
+            home=os.path.join(self._home, wanted.service, f"g{number}"),
+            recipient=generation.recipient,
+            header=Header(
+                purpose=Purpose(self._fleet, wanted.service, number),
+                node=self._node,
+                sequence=sequence,
+                epoch=wanted.epoch,
+                made=datetime.fromtimestamp(request.begun_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                previous=previous.manifest.digest if previous is not None and is_next else "",
+                method=wanted.snapshot.method,
+                volumes=wanted.whole,
+                covers="partial" if wanted.partial else "whole",
+            ),
+            rules=rules_of(wanted),
+            alive=tuple(alive) if len(alive) < len(digests) else None,
+        )
+
+        async def ship(digest: str, content: bytes) -> None:
+            await self._store.put_pack(wanted.service, number, digest, content)
+
+        return await self._archiver.pack(job, ship, tell)
+
+    def _receipt(
+        self, request: Request, generation: Generation, sequence: int, packed: Packed, previous: str
+    ) -> Receipt:
+        wanted, (deployment, revision) = request.wanted, request.wrote()
+        return Receipt(
+            format=FORMAT,
+            fleet=self._fleet,
+            service=wanted.service,
+            node=self._node,
+            sequence=sequence,
+            epoch=wanted.epoch,
+            generation=generation.number,
+            made_s=int(request.begun_s),
+            cause=request.cause,
+            manifest=Stored(packed.digest, len(packed.manifest)),
+            packs=tuple(Stored(pack.digest, pack.size_bytes) for pack in packed.packs),
+            files=packed.files,
+            size_bytes=packed.size_bytes,
+            deployment=deployment,
+            revision=revision,
+            method=wanted.snapshot.method,
+            volumes=wanted.whole,
+            partial=bool(wanted.partial),
+            left_out=len(packed.left_out),
+            previous=previous,
+        )
+
+
+def rules_of(wanted: Wanted) -> Rules:
+    """Volumes that are held whole, and of paths of the host the default set (M-91), unless a method says otherwise."""
+    is_everything = "" in wanted.whole
+    return Rules(
+        whole=is_everything,
+        volumes=tuple(place for place in wanted.whole if place),
+        include=wanted.snapshot.include,
+        exclude=(*wanted.snapshot.exclude, *wanted.left),
+    )

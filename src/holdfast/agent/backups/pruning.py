@@ -1,0 +1,79 @@
+"""Delete backups that the retention of the revision in force does not keep, and the objects that no other one needs."""
+
+from collections.abc import Mapping
+
+from holdfast.agent.backups.store import Store
+from holdfast.agent.backups.verified import Verified
+from holdfast.agent.services.data.proofs import granted
+from holdfast.agent.services.door import Vouch
+from holdfast.errors import Corrupt
+from holdfast.gate import copies
+from holdfast.gate.authority import by_revision
+from holdfast.model.backup import Receipt, VerifiedReceipt
+from holdfast.model.backup_key import BackupKey
+from holdfast.ports.identity_key import IdentityKey
+from holdfast.reconcile import retention
+from holdfast.reconcile.retention import Held, Policy
+from holdfast.trust import receipts
+
+
+class Pruning:
+    """`vouch` gives the authority of the revision in force, which declares the retention."""
+
+    def __init__(
+        self, *, store: Store, verified: Verified, key: IdentityKey, fleet: str, node: str, vouch: Vouch
+    ) -> None:
+        self._store = store
+        self._verified = verified
+        self._key = key
+        self._fleet = fleet
+        self._node = node
+        self._vouch = vouch
+
+    async def prune(self, service: str, policy: Policy) -> int:
+        """How many backups are gone. Receipts go before what they name, so that none names what is missing. A receipt
+        that this node cannot verify keeps every object: what it needs is not known."""
+        keys = await self._store.objects(service)
+        found = await self._receipts(service, [key for key in keys if key.kind == "receipts"])
+        proven = self._verified.of(service)
+        held = {
+            key.text: Held(one.id, one.receipt.sequence, one.receipt.made_s, one.receipt.cause, one.digest in proven)
+            for key, one in found.items()
+        }
+        stays = retention.kept(held.values(), policy)
+        gone = [key for key, one in found.items() if one.id not in stays]
+        if not any(one.digest in proven for one in found.values() if one.id in stays):
+            return 0  # until one of those that stay was read back
+        for key in gone:
+            await self._delete(key)
+        if len(found) == sum(key.kind == "receipts" for key in keys):
+            await self._sweep(keys, [one.receipt for one in found.values() if one.id in stays])
+        return len(gone)
+
+    async def _receipts(self, service: str, keys: list[BackupKey]) -> Mapping[BackupKey, VerifiedReceipt]:
+        found = {}
+        for key in keys:
+            try:
+                content = await self._store.read_receipt(key)
+                found[key] = receipts.verify(content, self._fleet, service, {self._node: self._key.line})
+            except Corrupt:
+                continue
+        return found
+
+    async def _sweep(self, keys: list[BackupKey], kept: list[Receipt]) -> None:
+        stored = {key.digest: key for key in keys if key.kind in ("packs", "manifests")}
+        for digest in sorted(retention.unneeded(kept, stored.keys())):
+            await self._delete(stored[digest])
+
+    async def _delete(self, key: BackupKey) -> None:
+        proof = granted(
+            copies.may_prune(
+                key.text,
+                is_own=True,
+                is_needed=False,
+                proven_stays=True,
+                node=self._node,
+                authority=by_revision(self._vouch(f"service.{key.service}")),
+            )
+        )
+        await self._store.delete(proof)

@@ -1,0 +1,91 @@
+"""Bring a backup back by a signed order: it becomes a checkpoint of its service, and may replace the data.
+
+The copy is fetched and checked while the service runs. Everything after that is a restore of a checkpoint
+(agent/services/data/restore.py): held, stopped, exchanged in one step; what was there becomes a checkpoint.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+from holdfast.agent.backups.fetching import Fetching
+from holdfast.agent.keeper import Act, OrderRun
+from holdfast.agent.orders.order_steps import OrderSteps
+from holdfast.agent.services.data.checkpoints import Checkpoints
+from holdfast.agent.services.data.proofs import granted
+from holdfast.agent.services.data.restore import Restore
+from holdfast.gate import copies
+from holdfast.model.backup import VerifiedReceipt
+from holdfast.model.checkpoint import Taken
+from holdfast.ports.storage import Checkpoint, Receivable, Storage
+
+FETCHED = "fetched"
+
+T = TypeVar("T")
+
+
+class Restoring:
+    """`left` answers the volumes of a service that no backup holds: a restore leaves them as they are."""
+
+    def __init__(
+        self,
+        *,
+        fetching: Fetching,
+        storage: Storage,
+        checkpoints: Checkpoints,
+        restore: Restore,
+        steps: OrderSteps,
+        left: Callable[[str], tuple[str, ...]],
+        node: str,
+    ) -> None:
+        self._fetching = fetching
+        self._storage = storage
+        self._checkpoints = checkpoints
+        self._restore = restore
+        self._steps = steps
+        self._left = left
+        self._node = node
+        self.acts: Mapping[str, Act] = {
+            "restore": Act(self._into_place, "resume", "the data is the old or the restored one; it goes on"),
+            "fetch-backup": Act(self._beside, "resume", "half of a copy is of no use"),
+        }
+
+    async def _beside(self, run: OrderRun) -> str:
+        made = await self._fetched(run)
+        return f"{made.service} has the backup as checkpoint {made.id} on this node: {made.size_bytes} bytes"
+
+    async def _into_place(self, run: OrderRun) -> str:
+        made = await self._fetched(run)
+        return await self._restore.in_place(run, made.id)
+
+    async def _fetched(self, run: OrderRun) -> Checkpoint:
+        """After a crash it begins again, unless the copy is complete."""
+        assert run.proof is not None, "the gate permits no restore without an order"
+        digest = run.proof.arguments.get("backup", "")
+        proof = granted(copies.may_fetch(digest, self._node, run.proof))
+        present = [one for one in self._storage.checkpoints() if (one.service, one.id) == (proof.service, proof.id)]
+        if present:
+            return present[0]
+        found = await self._fetching.named(proof.service, digest)
+        top = await _in_thread(partial(self._storage.receive, proof))
+        try:
+            await self._fetching.unpack(found, run.proof.arguments.get("key", ""), top)
+        except BaseException:
+            await asyncio.shield(_in_thread(partial(self._storage.drop_received, proof)))
+            raise
+        return await self._kept(run, found, proof)
+
+    async def _kept(self, run: OrderRun, found: VerifiedReceipt, proof: Receivable) -> Checkpoint:
+        receipt, off = found.receipt, self._left(proof.service)
+        made = await _in_thread(partial(self._storage.received, proof, float(receipt.made_s), off))
+        places = {f"{receipt.service}/{volume}": () for volume in receipt.volumes}
+        taken = Taken(receipt.deployment, receipt.revision, writers=places)  # no program has had this copy yet
+        self._checkpoints.fetched(made, taken, run.operation.id)
+        self._steps.did(run, FETCHED, proof.id)
+        await self._checkpoints.look()
+        return made
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, work)

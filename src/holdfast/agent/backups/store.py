@@ -1,0 +1,103 @@
+"""The backups of services on a target: their objects and receipts by key."""
+
+from collections.abc import Collection, Sequence
+
+from holdfast.errors import Corrupt, Failed
+from holdfast.model import backup_key
+from holdfast.model.backup import Receipt, VerifiedReceipt
+from holdfast.model.backup_key import FLEET_DIGITS, BackupKey
+from holdfast.ports.backup_target import BackupTarget, Prunable
+from holdfast.trust import receipts
+
+HAS_MAX = 5_000  # keys of one question
+
+
+class Store:
+    """`target` holds the objects of all services; `fleet` is the whole fleet id."""
+
+    def __init__(self, target: BackupTarget, fleet: str) -> None:
+        self._target = target
+        self._fleet = fleet
+
+    def packs(self, service: str, generation: int, digests: Collection[str]) -> dict[str, str]:
+        """digest → key"""
+        above = self._above(service, generation)
+        return {digest: f"{above}packs/{digest}" for digest in digests}
+
+    async def alive(self, service: str, generation: int, digests: Collection[str]) -> list[str]:
+        """Those of the packs that the target has."""
+        keys = self.packs(service, generation, digests)
+        found = set[str]()
+        wanted = list(keys.values())
+        for first in range(0, len(wanted), HAS_MAX):
+            found |= await self._target.has(wanted[first : first + HAS_MAX])
+        return [digest for digest, key in keys.items() if key in found]
+
+    async def put_pack(self, service: str, generation: int, digest: str, content: bytes) -> None:
+        await self._target.put(f"{self._above(service, generation)}packs/{digest}", content)
+
+    async def put_key(self, service: str, generation: int, content: bytes) -> None:
+        await self._target.put(backup_key.sealed(self._fleet, service, generation, "keys", content), content)
+
+    async def put_manifest(self, service: str, generation: int, content: bytes) -> None:
+        await self._target.put(backup_key.sealed(self._fleet, service, generation, "manifests", content), content)
+
+    async def put_receipt(self, receipt: Receipt, content: bytes) -> None:
+        await self._target.put(backup_key.receipt(self._fleet, receipt.service, receipt.sequence, content), content)
+
+    # ---- reading
+
+    async def receipts(self, service: str) -> list[BackupKey]:
+        """Oldest first; what they say is not looked at."""
+        found = await self._target.list(f"{self._fleet[:FLEET_DIGITS]}/{service}/receipts/")
+        return sorted((backup_key.parse(one.key) for one in found), key=lambda key: key.sequence)
+
+    async def named(self, service: str, digest: str) -> VerifiedReceipt:
+        """The backup that a signed order names by the digest of its receipt."""
+        for key in await self.receipts(service):
+            if key.digest == digest:
+                content = await self._read(key.text)
+                return receipts.named(content, digest, self._fleet, service)
+        raise Failed(
+            f"there is no backup {digest[:16]} of {service} where this node stores backups",
+            remedy=f"holdfast backup list {service}",
+            code="not_found",
+        )
+
+    async def keys(self, service: str, generation: int) -> Sequence[bytes]:
+        """The sealed key, once for each time that it was addressed."""
+        found = await self._target.list(self._above(service, generation) + "keys/")
+        return [await self._read(one.key) for one in found]
+
+    async def manifest(self, receipt: Receipt) -> bytes:
+        above = self._above(receipt.service, receipt.generation)
+        return await self._read(f"{above}manifests/{receipt.manifest.digest}")
+
+    async def pack(self, service: str, generation: int, digest: str) -> bytes:
+        return await self._read(f"{self._above(service, generation)}packs/{digest}")
+
+    async def _read(self, key: str) -> bytes:
+        content = await self._target.get(key)
+        if content is None:
+            raise Corrupt(
+                f"a part of this backup is missing where it was stored: {key}",
+                remedy="`holdfast backup list` shows other backups",
+                code="object_missing",
+            )
+        backup_key.check_content(backup_key.parse(key), content)
+        return content
+
+    # ---- pruning
+
+    async def objects(self, service: str) -> list[BackupKey]:
+        found = await self._target.list(f"{self._fleet[:FLEET_DIGITS]}/{service}/")
+        return [backup_key.parse(one.key) for one in found]
+
+    async def read_receipt(self, key: BackupKey) -> bytes:
+        return await self._read(key.text)
+
+    async def delete(self, proof: Prunable) -> None:
+        await self._target.delete(proof.key, proof)
+
+    def _above(self, service: str, generation: int) -> str:
+        return f"{self._fleet[:FLEET_DIGITS]}/{service}/g{generation}/"

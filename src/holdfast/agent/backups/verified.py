@@ -1,0 +1,57 @@
+"""Read stored backups back: every byte of their objects, compared with what the node signed for (H-61)."""
+
+import msgspec
+
+from holdfast.agent.backups.store import Store
+from holdfast.errors import Corrupt, Failed
+from holdfast.ports.journal import Facts
+
+PREFIX = "backups/verified/"
+DAMAGED = "backups/damaged/"  # digests of packs of the last backup that was read
+KEPT = 50  # backups of one service
+
+_decode = msgspec.json.Decoder(dict[str, float]).decode
+_digests = msgspec.json.Decoder(frozenset[str]).decode
+
+
+class Verified:
+    def __init__(self, store: Store, facts: Facts) -> None:
+        self._store = store
+        self._facts = facts
+
+    def of(self, service: str) -> dict[str, float]:
+        """Digest of the receipt → when every object of that backup was last read and right."""
+        return _decode(self._facts.fact(PREFIX + service) or b"{}")
+
+    async def look(self, service: str, digest: str, now_s: float) -> tuple[str, ...]:
+        """What is damaged or missing; empty if nothing is. A backup that fails is not counted as verified any more. A
+        target that does not answer proves nothing: then this raises, and nothing is noted."""
+        flaws, damaged = await self._flaws(service, digest)
+        known = self.of(service)
+        known.pop(digest, None)
+        if not flaws:
+            known[digest] = now_s
+        newest = dict(sorted(known.items(), key=lambda item: item[1])[-KEPT:])
+        self._facts.set_aside(DAMAGED + service, msgspec.json.encode(damaged))
+        self._facts.set_aside(PREFIX + service, msgspec.json.encode(newest))
+        return tuple(flaws)
+
+    def damaged(self, service: str) -> frozenset[str]:
+        """Packs that the next backup must not refer to."""
+        return _digests(self._facts.fact(DAMAGED + service) or b"[]")
+
+    async def _flaws(self, service: str, digest: str) -> tuple[list[str], list[str]]:
+        """In words, and the digests of the packs."""
+        flaws, damaged = list[str](), list[str]()
+        try:
+            receipt = (await self._store.named(service, digest)).receipt
+            await self._store.manifest(receipt)
+        except (Corrupt, Failed) as trouble:
+            return [trouble.message], []
+        for pack in receipt.packs:
+            try:
+                await self._store.pack(service, receipt.generation, pack.digest)
+            except Corrupt as trouble:
+                flaws.append(trouble.message)
+                damaged.append(pack.digest)
+        return flaws, damaged

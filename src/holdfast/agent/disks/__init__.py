@@ -1,0 +1,1 @@
+"""The disks of a node, and whether they fill up."""

@@ -1,0 +1,1 @@
+"""The noun «backups»: made by order, listed, read back, restored."""

@@ -1,0 +1,109 @@
+"""`holdfast backup list`: the stored backups, and what each node reports about the next ones."""
+
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli import tables
+from holdfast.cli.backups import backup_view
+from holdfast.cli.backups.backup_view import Found
+from holdfast.cli.flags import Parser
+from holdfast.cli.nodes import fleet_view
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.sizes import size
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
+from holdfast.model.backup_report import BackupState
+from holdfast.model.duration import aged
+
+DETAILS = """\
+Each backup has a receipt that its node signed; this command verifies it. A receipt that is damaged, or of a node whose
+key the applied revision does not have, is listed as unproven and is not offered for a restore. Backups of services that
+are no longer applied are listed too. SIZE is that of the files; STORED is what the sealed objects take, which backups
+of one service share.
+
+examples:
+  holdfast backup list
+  holdfast backup list web --json
+"""
+
+HEADS = ("SERVICE", "ID", "MADE", "NODE", "FILES", "SIZE", "STORED", "CAUSE")
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("service", metavar="SVC", nargs="?", default="", help="only of this service (default: all)")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    view = fleet_view.look(args, box)
+    service = args.service.removeprefix("service.")
+    rows = backup_view.found(view, service)
+    states = {name: one for name, one in backup_view.states(view).items() if service in ("", name)}
+    if args.json:
+        document = {
+            "backups": [backup_view.document(row.proven) for row in rows if row.proven is not None],
+            "unproven": [
+                {"service": row.key.service, "key": row.key.text, "why": row.doubt} for row in rows if row.doubt
+            ],
+            "services": [
+                {**_state_document(name, node, state), "same_machine": _is_same_machine(view, node)}
+                for name, (node, state) in sorted(states.items())
+            ],
+        }
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
+        return 0
+    cells = [_cells(row) for row in rows if row.proven is not None]
+    for line in tables.lines(cells, box.terminal, HEADS, tail=True):
+        box.terminal.say(line)
+    if not cells:
+        box.terminal.remark("No backup is stored.")
+    for row in rows:
+        if row.doubt:
+            box.terminal.remark(f"Unproven: {row.doubt}")
+    for name, (node, state) in sorted(states.items()):
+        same = "; on the machine of its data, so it counts as no copy" if _is_same_machine(view, node) else ""
+        box.terminal.remark(f"{name}: {_words(state, node, box.clock.now_s())}{same}")
+    return 0
+
+
+def _is_same_machine(view: FleetView, node: str) -> bool:
+    """The hub stores backups, and runs on this node."""
+    return "hub" in view.applied.node(node).roles
+
+
+def _cells(row: Found) -> tuple[str, ...]:
+    assert row.proven is not None
+    receipt = row.proven.receipt
+    return (
+        receipt.service,
+        row.proven.id,
+        rfc3339(receipt.made_s),
+        receipt.node,
+        str(receipt.files),
+        size(receipt.size_bytes) + (" (partial)" if receipt.partial else ""),
+        size(receipt.stored_bytes),
+        receipt.cause,
+    )
+
+
+def _words(state: BackupState, node: str, now_s: float) -> str:
+    if state.running_s:
+        return f"{node} backs it up now, since {aged(max(now_s - state.running_s, 0.0))}"
+    words = f"next on {node} in {aged(state.next_s - now_s)}" if state.next_s > now_s else f"due on {node} now"
+    if state.stale:
+        words = f"STALE; {words}"
+    if state.trouble:
+        words += f"; the last attempt failed: {state.trouble}"
+    return words
+
+
+def _state_document(name: str, node: str, state: BackupState) -> dict[str, object]:
+    return {
+        "service": name,
+        "node": node,
+        "next": rfc3339(state.next_s) if state.next_s else None,
+        "running": rfc3339(state.running_s) if state.running_s else None,
+        "failures": state.failures,
+        "trouble": state.trouble,
+        "stale": state.stale,
+    }

@@ -1,0 +1,148 @@
+"""Backups that a hub stores, each proven by the signature of the node that made it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from holdfast.cli.nodes import fleet_view
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.timestamps import rfc3339
+from holdfast.errors import Conflict, Corrupt, Invalid
+from holdfast.model import backup_key
+from holdfast.model.applied import recorded_key
+from holdfast.model.backup import Receipt, VerifiedReceipt
+from holdfast.model.backup_key import FLEET_DIGITS, BackupKey
+from holdfast.model.backup_report import BackupState, BackupStates
+from holdfast.ports.hub_link import BackupReader
+from holdfast.trust import receipts
+
+TARGET = "hub"
+
+
+class Found(Struct, frozen=True):
+    """One stored backup. `doubt`: why it does not count; then `proven` is None."""
+
+    key: BackupKey
+    proven: VerifiedReceipt | None
+    doubt: str = ""
+
+
+def reader(view: FleetView) -> BackupReader:
+    if not isinstance(view.hub, BackupReader):
+        raise fleet_view.no_hub("backups", view.target)
+    return view.hub
+
+
+def found(view: FleetView, service: str = "") -> list[Found]:
+    """By service, oldest first."""
+    hub, above = reader(view), view.applied.fleet_id[:FLEET_DIGITS]
+    prefix = f"{above}/{service}/receipts/" if service else f"{above}/"
+    keys = [backup_key.parse(one.key) for one in hub.backup_objects(prefix)]
+    nodes = dict(_keys(view))
+    stored = sorted((key for key in keys if key.kind == "receipts"), key=lambda key: (key.service, key.sequence))
+    return [_found(hub, key, view.applied.fleet_id, nodes) for key in stored]
+
+
+def _found(hub: BackupReader, key: BackupKey, fleet: str, nodes: dict[str, str]) -> Found:
+    try:
+        content = content_of(hub, key)
+        return Found(key, receipts.verify(content, fleet, key.service, nodes))
+    except Corrupt as trouble:
+        return Found(key, None, trouble.message)
+
+
+def content_of(hub: BackupReader, key: BackupKey) -> bytes:
+    """Raises Corrupt if it is missing, or not what its key names."""
+    content = hub.backup_object(key.text)
+    if content is None:
+        raise Corrupt(
+            f"{key.text} is missing at the hub",
+            remedy="`holdfast backup list` shows other backups",
+            code="object_missing",
+        )
+    backup_key.check_content(key, content)
+    return content
+
+
+def keys_of(hub: BackupReader, receipt: Receipt) -> Iterator[bytes]:
+    """The sealed key of its generation, once for each time that it was addressed."""
+    prefix = f"{receipt.fleet[:FLEET_DIGITS]}/{receipt.service}/g{receipt.generation}/keys/"
+    for stored in hub.backup_objects(prefix):
+        yield content_of(hub, backup_key.parse(stored.key))
+
+
+def _keys(view: FleetView) -> Iterator[tuple[str, str]]:
+    for name in view.applied.table.of_kind("node"):
+        if line := recorded_key(view.applied, name):
+            yield name, line
+
+
+def named(view: FleetView, service: str, id: str) -> VerifiedReceipt:
+    """By the beginning of its id; without one the newest that is proven."""
+    rows = [one.proven for one in found(view, service) if one.proven is not None]
+    if not rows:
+        raise Invalid(
+            f"the hub stores no proven backup of {service}",
+            remedy=f"holdfast backup list {service}",
+            code="not_found",
+        )
+    if not id:
+        return rows[-1]
+    mine = [row for row in rows if row.digest.startswith(id)]
+    if len(mine) == 1:
+        return mine[0]
+    lists = f"`holdfast backup list {service}` lists them"
+    if not mine:
+        raise Invalid(f"the hub stores no proven backup {id!r} of {service}", remedy=lists, code="not_found")
+    raise Conflict(f"{len(mine)} backups of {service} begin with {id!r}", remedy=lists, code="ambiguous")
+
+
+def before(view: FleetView, service: str, at_s: float) -> VerifiedReceipt:
+    """The newest one that was made at that time or before."""
+    rows = [one.proven for one in found(view, service) if one.proven is not None]
+    early = [row for row in rows if row.receipt.made_s <= at_s]
+    if not early:
+        raise Invalid(
+            f"the hub stores no proven backup of {service} from {rfc3339(at_s)} or before",
+            remedy=f"`holdfast backup list {service}` lists them",
+            code="not_found",
+        )
+    return early[-1]
+
+
+def states(view: FleetView) -> dict[str, tuple[str, BackupState]]:
+    """service → its node and what that reports, if the report is not old."""
+    rows = {}
+    for name, entry in view.applied.table.of_kind("service").items():
+        node = entry.node if entry.node is not UNSET else ""
+        one = view.nodes.get(node)
+        section = one.section(BackupStates) if one is not None and not one.is_old else None
+        for state in section.backups if section is not None else ():
+            if state.service == name:
+                rows[name] = node, state
+    return rows
+
+
+def document(one: VerifiedReceipt) -> dict[str, Any]:
+    receipt = one.receipt
+    return {
+        "id": one.id,
+        "digest": one.digest,
+        "service": receipt.service,
+        "node": receipt.node,
+        "sequence": receipt.sequence,
+        "epoch": receipt.epoch,
+        "generation": receipt.generation,
+        "made": rfc3339(receipt.made_s),
+        "cause": receipt.cause,
+        "files": receipt.files,
+        "size_bytes": receipt.size_bytes,
+        "stored_bytes": receipt.stored_bytes,
+        "target": TARGET,
+        "revision": receipt.revision or None,
+        "method": receipt.method or None,
+        "volumes": list(receipt.volumes),
+        "partial": receipt.partial,
+        "left_out": receipt.left_out,
+    }

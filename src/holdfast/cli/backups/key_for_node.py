@@ -1,0 +1,35 @@
+"""Give a node the key of a backup that another node made: the operator opens it, and seals it to that node."""
+
+from argparse import Namespace
+
+from holdfast.cli.backups import backup_view
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.secrets.identity_file import identity_path
+from holdfast.cli.tools import Toolbox
+from holdfast.errors import NotPermitted
+from holdfast.model import archive_key
+from holdfast.model.applied import recorded_key
+from holdfast.model.archive import Purpose
+from holdfast.model.backup import VerifiedReceipt
+from holdfast.ports.sealing import CannotOpen
+
+
+def arguments(one: VerifiedReceipt, node: str, view: FleetView, args: Namespace, box: Toolbox) -> dict[str, str]:
+    """Of the order. The node that made the backup can open it."""
+    receipt = one.receipt
+    if node == receipt.node:
+        return {}
+    hub, path = backup_view.reader(view), args.identity or identity_path(box.environ)
+    opener, purpose = box.keys.opener(path), Purpose(receipt.fleet, receipt.service, receipt.generation)
+    for sealed in backup_view.keys_of(hub, receipt):
+        try:
+            plain = opener.open(sealed)
+        except CannotOpen:
+            continue
+        archive_key.read(plain, purpose)
+        return {"key": box.keys.sealer().seal(plain, [recorded_key(view.applied, node)]).hex()}
+    raise NotPermitted(
+        f"the identity in {path} cannot open the backups of {receipt.service}, so {node} cannot be given their key",
+        remedy="use another one with --identity FILE, or ask an operator who can open them",
+        code="cannot_open",
+    )

@@ -1,0 +1,1 @@
+"""Declared documents that are written from the ledger into files."""

@@ -1,0 +1,191 @@
+"""Backup objects: stored, fetched, listed and deleted, one by one, by nodes for their services; read by operators."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from holdfast.errors import Conflict
+from holdfast.hub.backups import access
+from holdfast.hub.http.operation import NODES, OPERATORS, Operation
+from holdfast.hub.http.route import REFUSED, Parameter, Route, Word
+from holdfast.model import backup_key
+from holdfast.model.backup_key import KEY_FORM, OBJECT_BYTES_MAX, PREFIX_FORM
+from holdfast.ports.backup_target import TargetState
+from holdfast.wire import codec
+from holdfast.wire.backup_messages import (
+    PAGE_OBJECTS,
+    PART_BYTES,
+    ObjectDeleted,
+    ObjectsPage,
+    ObjectTaken,
+    PresentAnswer,
+    PresentRequest,
+)
+
+if TYPE_CHECKING:
+    from holdfast.hub.backups.store import BackupStore
+    from holdfast.hub.http.request import Request
+    from holdfast.model.applied import Applied
+    from holdfast.model.backup_key import BackupKey
+    from holdfast.ports.hub_link import HubLink
+
+WRITE = Operation("write-backup", "store objects of backups of the services that run on the caller", NODES)
+DELETE = Operation("delete-backup", "delete objects that no kept backup needs", NODES)
+READ = Operation("read-backup", "objects of backups, sealed; a node those of its services", NODES | OPERATORS)
+
+KEY = Word("key", KEY_FORM)
+PREFIX = Word("prefix", PREFIX_FORM)
+AFTER = Word("after", KEY_FORM)
+FIRST = Parameter("first", 0, OBJECT_BYTES_MAX, 0)
+LIMIT = Parameter("limit", 1, PAGE_OBJECTS, PAGE_OBJECTS)
+
+
+class Backups:
+    """`store` is None for a hub that has no ledger of its own."""
+
+    def __init__(self, hub: HubLink, store: BackupStore | None, ordered: access.Ordered) -> None:
+        self._hub = hub
+        self._ordered = ordered
+        self._store = store
+
+    def check_put(self, request: Request) -> None:
+        """Before the body is read."""
+        self._may_write(request)
+
+    def put_backup(self, request: Request) -> bytes:
+        key, applied = self._may_write(request)
+        node = request.principal.name
+        mine = [name for name, entry in applied.table.of_kind("service").items() if entry.node == node]
+        nodes = len(access.nodes_with_services(applied))
+        is_new = self._kept().put(key, request.body, request.principal, mine, nodes)
+        return codec.write(ObjectTaken(key.text, is_new))
+
+    def get_backup(self, request: Request) -> bytes:
+        key = backup_key.parse(request.query["key"])
+        access.check_read(
+            access.check_fleet(self._hub.applied(), key.fleet), request.principal, key.service, self._ordered
+        )
+        found = self._kept().part(key, request.query["first"], PART_BYTES)
+        if found is None:
+            raise access.not_found()
+        return found
+
+    def present_backups(self, request: Request) -> bytes:
+        keys = [backup_key.parse(text) for text in codec.read(request.body, PresentRequest).keys]
+        applied = self._hub.applied()
+        for fleet, service in {(key.fleet, key.service) for key in keys}:
+            self._check_read(request, applied, fleet, service)
+        return codec.write(PresentAnswer(tuple(sorted(self._kept().present([key.text for key in keys])))))
+
+    def list_backups(self, request: Request) -> bytes:
+        prefix = backup_key.check_prefix(request.query["prefix"])
+        fleet, service = prefix.split("/")[0], backup_key.service_of(prefix)
+        self._check_read(request, self._hub.applied(), fleet, service)
+        found, limit = self._kept().listed(prefix), request.query["limit"]
+        first = bisect_right(found, request.query["after"], key=lambda one: one.key)
+        page = tuple(found[first : first + limit])
+        return codec.write(ObjectsPage(page, first + limit < len(found)))
+
+    def delete_backup(self, request: Request) -> bytes:
+        key, _ = self._may_write(request)
+        self._kept().delete(key, request.principal)
+        return codec.write(ObjectDeleted(key.text))
+
+    def backup_room(self, request: Request) -> bytes:
+        return codec.write(self._kept().state())
+
+    def _check_read(self, request: Request, applied: Applied | None, fleet: str, service: str) -> None:
+        access.check_read(access.check_fleet(applied, fleet), request.principal, service, self._ordered)
+
+    def _may_write(self, request: Request) -> tuple[BackupKey, Applied]:
+        key = backup_key.parse(request.query["key"])
+        applied = access.check_fleet(self._hub.applied(), key.fleet)
+        access.check_write(applied, request.principal, key.service)
+        return key, applied
+
+    def _kept(self) -> BackupStore:
+        if self._store is None:
+            raise Conflict(
+                "this hub serves a fleet directory, and stores no backups",
+                remedy="run a hub that has a ledger of its own, or attach another target",
+                code="no_backup_store",
+            )
+        return self._store
+
+
+ROUTES = (
+    Route(
+        "PUT",
+        "/v1/backup-objects",
+        WRITE,
+        "Store an object; answers when it is durable",
+        Backups,
+        Backups.put_backup,
+        ObjectTaken,
+        bytes,
+        query=(KEY,),
+        cost="object",
+        body_bytes_max=OBJECT_BYTES_MAX,
+        refusals=(*REFUSED, 404),
+        check=Backups.check_put,
+    ),
+    Route(
+        "GET",
+        "/v1/backup-objects",
+        READ,
+        "At most 4 MiB of an object, from byte `first` on",
+        Backups,
+        Backups.get_backup,
+        None,
+        query=(KEY, FIRST),
+        cost="object",
+        refusals=(400, 404, 409),
+    ),
+    Route(
+        "DELETE",
+        "/v1/backup-objects",
+        DELETE,
+        "Delete an object that no kept backup needs",
+        Backups,
+        Backups.delete_backup,
+        ObjectDeleted,
+        query=(KEY,),
+        cost="object",
+        refusals=(400, 404, 409),
+    ),
+    Route(
+        "POST",
+        "/v1/backup-objects/present",
+        READ,
+        "Which of these objects are stored",
+        Backups,
+        Backups.present_backups,
+        PresentAnswer,
+        PresentRequest,
+        cost="object",
+        refusals=(*REFUSED, 404),
+    ),
+    Route(
+        "GET",
+        "/v1/backup-objects/list",
+        READ,
+        "Objects whose keys begin so, sorted by key",
+        Backups,
+        Backups.list_backups,
+        ObjectsPage,
+        query=(PREFIX, AFTER, LIMIT),
+        cost="object",
+        refusals=(400, 404, 409),
+    ),
+    Route(
+        "GET",
+        "/v1/backup-objects/room",
+        READ,
+        "Whether the store takes objects, and how many bytes of them",
+        Backups,
+        Backups.backup_room,
+        TargetState,
+        refusals=(409,),
+    ),
+)

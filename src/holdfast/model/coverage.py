@@ -1,0 +1,58 @@
+"""Which data of a service its backups hold, volume by volume. Derived from the declaration; opens no file."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import UNSET, Struct
+
+from holdfast.model.fleet import Service, Snapshot, Volume
+
+# whole: every file. partial: the small default set (*.toml, *.db, *.pem). none: declared so, or out of reach.
+Extent = Literal["whole", "partial", "none"]
+
+
+class Covered(Struct, frozen=True):
+    """One volume of one component. `place` is relative to the service's data directory; "" is that directory itself,
+    and None a path outside of it."""
+
+    component: str
+    volume: str  # its name, or HOST:CONTAINER
+    place: str | None
+    extent: Extent
+    protect: str  # as declared; "" for HOST:CONTAINER
+
+
+def of_service(name: str, service: Service) -> tuple[Covered, ...]:
+    return tuple(_covered(name, service))
+
+
+def is_backed_up(covered: tuple[Covered, ...]) -> bool:
+    return any(one.extent != "none" for one in covered)
+
+
+def _covered(name: str, service: Service) -> Iterator[Covered]:
+    snapshot = service.snapshot if service.snapshot is not UNSET else Snapshot()
+    for component in service.components:
+        for volume in component.volumes:
+            if isinstance(volume, Volume):
+                extent: Extent = "whole" if volume.protect == "backup" else "none"
+                yield Covered(component.name, volume.name, volume.name, extent, volume.protect)
+            else:
+                place = own_place(name, volume.partition(":")[0])
+                extent = "none" if place is None else "whole" if snapshot.method else "partial"
+                yield Covered(component.name, volume, place, extent, "")
+
+
+def own_place(name: str, path: str) -> str | None:
+    """A path of the host relative to the service's own directory; None if it lies elsewhere."""
+    own = f"/srv/{name}"
+    parts = path.split("/")
+    if ".." in parts or "." in parts:
+        return None
+    if path.rstrip("/") == own:
+        return ""
+    return (
+        "/".join(part for part in path.removeprefix(own + "/").split("/") if part)
+        if path.startswith(own + "/")
+        else None
+    )

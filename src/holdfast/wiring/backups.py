@@ -1,0 +1,93 @@
+"""Build the keeper of backups."""
+
+from collections.abc import Callable
+
+from holdfast.agent.acceptance.accept import Accepting
+from holdfast.agent.backups.books import Books
+from holdfast.agent.backups.declared import Declarations
+from holdfast.agent.backups.fetching import Fetching
+from holdfast.agent.backups.generations import Generations
+from holdfast.agent.backups.keeper import Backups
+from holdfast.agent.backups.making import Making
+from holdfast.agent.backups.notes import Notes
+from holdfast.agent.backups.pruning import Pruning
+from holdfast.agent.backups.restoring import Restoring
+from holdfast.agent.backups.rounds import Rounds
+from holdfast.agent.backups.runs import Runs
+from holdfast.agent.backups.sources import Sources
+from holdfast.agent.backups.store import Store
+from holdfast.agent.backups.verified import Verified
+from holdfast.agent.orders.order_steps import OrderSteps
+from holdfast.agent.services.door import Vouch
+from holdfast.agent.wake import Wake
+from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
+
+
+def keeper(ports: Ports, common: Common, accepting: Accepting, services: ServiceSide, vouch: Vouch) -> Backups:
+    fleet, node, own = common.member.fleet, common.member.node, ports.backups
+    store, changed = Store(own.target, fleet), Wake()
+    declared = Declarations(ports.acceptance.blob, lambda: accepting.trust)
+    generations = Generations(
+        facts=ports.journal, sealer=own.sealer, opener=own.opener, keys=own.keys, fleet=fleet, line=ports.key.line
+    )
+    verified = Verified(store, ports.journal)
+    runs = Runs(
+        making=Making(
+            archiver=own.archiver,
+            store=store,
+            generations=generations,
+            verified=verified,
+            key=ports.key,
+            home=own.home,
+            data_dir=ports.data_dir,
+            node=(fleet, node),
+        ),
+        pruning=Pruning(
+            store=store,
+            verified=verified,
+            key=ports.key,
+            fleet=fleet,
+            node=node,
+            vouch=vouch,
+        ),
+        verified=verified,
+        lanes=common.lanes,
+        changed=changed,
+    )
+    restoring = Restoring(
+        fetching=Fetching(store=store, archiver=own.archiver, generations=generations, home=own.home),
+        storage=ports.storage,
+        checkpoints=services.checkpoints,
+        restore=services.restore,
+        steps=OrderSteps(ports.journal, ports.clock),
+        left=_left(declared),
+        node=node,
+    )
+    books, notes = Books(ports.journal, changed), Notes(common.findings)
+    rounds = Rounds(
+        declared=declared,
+        books=books,
+        runs=runs,
+        sources=Sources(ports.storage, services.records),
+        time=common.time,
+        notes=notes,
+    )
+    made = Backups(
+        declared=declared,
+        books=books,
+        rounds=rounds,
+        time=common.time,
+        notes=notes,
+        report=common.report,
+        acts=restoring.acts,
+    )
+    changed.connect(made.show)
+    return made
+
+
+def _left(declared: Declarations) -> Callable[[str], tuple[str, ...]]:
+    def left(service: str) -> tuple[str, ...]:
+        wanted = declared.found.get(service)
+        return wanted.left if wanted is not None else ()
+
+    return left

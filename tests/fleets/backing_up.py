@@ -1,0 +1,95 @@
+"""Backups of agents in one process: an archiver of a storage in memory, and what it stores on a target in memory."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from holdfast.adapters.backup_target.memory import MemoryTarget
+from holdfast.adapters.random_source.seeded import SeededRandom
+from holdfast.adapters.sealing.identities import MemoryIdentities
+from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
+from holdfast.adapters.storage.memory import MemoryStorage
+from holdfast.errors import Corrupt, HoldfastError
+from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Progress, Ship, Stored, Tell, Unpacked, UnpackJob
+from holdfast.wiring.agent_parts import BackupPorts
+
+Files = dict[str, bytes]
+
+
+class StorageArchiver:
+    """One pack for each file, which is not sealed. `trouble` is raised by the next pack, once; `gate` is waited for
+    before a file is shipped."""
+
+    def __init__(self, storage: MemoryStorage) -> None:
+        self._storage = storage
+        self.jobs: list[PackJob] = []
+        self.trouble: HoldfastError | None = None
+        self.gate: Callable[[], asyncio.Future[None]] | None = None
+
+    async def pack(self, job: PackJob, ship: Ship, tell: Tell) -> Packed:
+        self.jobs.append(job)
+        if self.trouble is not None:
+            trouble, self.trouble = self.trouble, None
+            raise trouble
+        files = self._storage.contents.get(job.top.rpartition("/")[2], {})
+        kept = {name: text for name, text in files.items() if name.partition("/")[0] not in job.rules.exclude}
+        packs, done = [], 0
+        for name, text in sorted(kept.items()):
+            if self.gate is not None:
+                await self.gate()
+            content = msgspec.json.encode((name, text))
+            digest = sha256(content).hexdigest()
+            await ship(digest, content)
+            packs.append(Stored(digest, len(content)))
+            done += len(text)
+            tell(Progress(len(packs), done, sum(map(len, kept.values()))))
+        manifest = msgspec.json.encode((msgspec.to_builtins(job.header), [pack.digest for pack in packs]))
+        return Packed(
+            manifest=manifest,
+            digest=sha256(manifest).hexdigest(),
+            packs=tuple(packs),
+            files=len(packs),
+            size_bytes=done,
+            new_packs=len(packs),
+            new_bytes=done,
+        )
+
+    async def recall(self, job: UnpackJob, fetch: Fetch) -> None: ...
+
+    async def unpack(self, job: UnpackJob, fetch: Fetch, tell: Tell) -> Unpacked:
+        if sha256(job.manifest).hexdigest() != job.digest:
+            raise Corrupt("another manifest", remedy="", code="archive_damaged")
+        header, digests = msgspec.json.decode(job.manifest)
+        service, _, name = job.top.rpartition("/")
+        incoming = self._storage.incoming[service.rpartition("/")[2], name.removeprefix(".incoming-")]
+        for digest in digests:
+            content = await fetch(digest)
+            if sha256(content).hexdigest() != digest:
+                raise Corrupt("another pack", remedy="", code="archive_damaged")
+            path, text = msgspec.json.decode(content, type=tuple[str, bytes])
+            incoming[path] = text
+        return Unpacked(msgspec.convert(header, type=type(self.jobs[0].header)), len(digests), 0)
+
+    async def verify(self, job: UnpackJob, fetch: Fetch, tell: Tell) -> Sequence[Flaw]:
+        raise NotImplementedError
+
+    async def compare(self, stored: Sequence[Stored], fetch: Fetch, tell: Tell) -> Sequence[Flaw]:
+        raise NotImplementedError
+
+    async def export(self, job: UnpackJob, fetch: Fetch, path: str, tell: Tell) -> Unpacked:
+        raise NotImplementedError
+
+
+def ports_of(storage: MemoryStorage, line: str, target: MemoryTarget | None = None) -> BackupPorts:
+    """`line` is the node's own key."""
+    random = SeededRandom(f"backups of {line}")
+    return BackupPorts(
+        archiver=StorageArchiver(storage),
+        target=target or MemoryTarget(),
+        sealer=MemorySealer(random),
+        opener=MemoryOpener(line),
+        keys=MemoryIdentities(random),
+        home="/nowhere",
+    )

@@ -1,0 +1,407 @@
+"""Backups of a node over memory, in virtual time: when they are made, what they hold, what stays, what comes back."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.agent.backups.rounds import VERIFY_S
+from holdfast.errors import Failed, Unreachable
+from holdfast.model import archive_key
+from holdfast.model.archive import Purpose
+from holdfast.model.backup import VerifiedReceipt
+from holdfast.model.backup_key import parse
+from holdfast.model.backup_report import BackupState
+from holdfast.model.fleet import Backups, Fleet, Service, Snapshot, Timeouts, Volume
+from holdfast.trust import receipts
+from tests.fleets.agents import until
+from tests.fleets.backing_up import StorageArchiver
+from tests.fleets.build import small_fleet
+from tests.fleets.deploying import Scene, Story, play, service
+from tests.fleets.desks import OPERATOR
+from tests.fleets.schedule_scene import refusing
+
+HOUR_S, DAY_S = 3600.0, 24 * 3600.0
+VOLUMES = (Volume("book", "/book", "backup"), Volume("cache", "/cache", "none"))
+
+
+def web(version: int = 1, **changed: Any) -> Service:
+    return replace(service(version, volumes=VOLUMES), **changed)
+
+
+def fleet(interval: str = "24h", retain: int = 7, timeout: str = "10m", **changed: Any) -> Fleet:
+    made = small_fleet({"web": web(**changed)}, nodes=("w1",))
+    return replace(made, backups=Backups(interval=interval, retain=retain), timeouts=Timeouts(snapshot=timeout))
+
+
+def play_backups(story: Story, declared: Fleet | None = None) -> None:
+    """The service has data when the story begins, and its first backup is made."""
+
+    async def whole(one: Scene) -> None:
+        await one.settled()
+        write(one, b"first")
+        await made(one, 1)
+        await story(one)
+
+    play(declared or fleet(), whole)
+
+
+def write(one: Scene, text: bytes) -> None:
+    one.machine.storage.contents["web"].update({"book/page": text, "cache/x": b"of no value"})
+
+
+def keeper_of(one: Scene) -> Any:
+    return next(keeper for keeper in one.machine.built.keepers.every if keeper.name == "backups")
+
+
+def state(one: Scene) -> BackupState:
+    keeper = keeper_of(one)
+    (found,) = keeper.section().backups
+    assert isinstance(found, BackupState)
+    return found
+
+
+def stored(one: Scene) -> list[VerifiedReceipt]:
+    """As any reader of the target verifies them; oldest first."""
+    fleet_id, keys = one.machine.membership.fleet, {"w1": one.machine.key.line}
+    found = [
+        receipts.verify(content, fleet_id, "web", keys)
+        for key, content in target(one).items()
+        if parse(key).kind == "receipts"
+    ]
+    return sorted(found, key=lambda receipt: receipt.receipt.sequence)
+
+
+def target(one: Scene) -> dict[str, bytes]:
+    return one.machine.backups.target.objects  # type: ignore[attr-defined,no-any-return]
+
+
+def archiver(one: Scene) -> StorageArchiver:
+    found = one.machine.backups.archiver
+    assert isinstance(found, StorageArchiver)
+    return found
+
+
+async def made(one: Scene, count: int, at_most_s: float = 10 * DAY_S) -> list[VerifiedReceipt]:
+    await until(one.rig, lambda: len(stored(one)) >= count, at_most_s)
+    return stored(one)
+
+
+async def ordered(one: Scene, action: str, target_: str = "service.web", **given: str) -> str:
+    counter = one.machine.journal.highest_counter() + 1
+    id = await one.rig.desk.submit(OPERATOR, one.rig.order("w1", counter, action, 900, target_, **given))
+    await until(one.rig, lambda: one.machine.journal.result_of(id) is not None)
+    found = one.machine.journal.result_of(id)
+    assert found is not None and found.outcome == "done", found
+    return id
+
+
+# ---- when
+
+
+def test_a_service_is_backed_up_at_the_interval_of_the_fleet() -> None:
+    async def story(one: Scene) -> None:
+        (first,) = stored(one)
+        await asyncio.sleep(5 * HOUR_S)
+        found = [receipt.receipt for receipt in stored(one)]
+        assert [receipt.sequence for receipt in found] == list(range(1, len(found) + 1)) and len(found) in (5, 6, 7)
+        slots = [(receipt.made_s - found[1].made_s) / HOUR_S for receipt in found[1:]]
+        assert [round(slot) for slot in slots] == list(range(len(slots))), "each hour once, at the same minute"
+        assert all(receipt.cause == "schedule" for receipt in found)
+        assert [receipt.previous for receipt in found] == ["", *(one.digest for one in stored(one)[:-1])]
+        assert state(one).next_s - found[-1].made_s <= HOUR_S + 1 and first.receipt.cause == "schedule"
+
+    play_backups(story, fleet("1h"))
+
+
+def test_a_new_service_is_backed_up_at_once_and_one_without_such_a_volume_never() -> None:
+    async def story(one: Scene) -> None:
+        await one.settled()
+        await made(one, 1, 60)
+        one.apply({"web": web(), "plain": service(name="plain")})
+        await one.settled()
+        await asyncio.sleep(DAY_S)
+        assert {parse(key).service for key in target(one)} == {"web"}
+
+    play(fleet(), story)
+
+
+def test_a_restarted_agent_makes_no_backup_twice_and_forgets_none() -> None:
+    async def story(one: Scene) -> None:
+        await asyncio.sleep(60)
+        for _ in range(3):
+            await one.kill()
+            one.start()
+            await asyncio.sleep(60)
+        assert len(stored(one)) == 1 and state(one).last is not None
+        await one.kill()
+        await asyncio.sleep(2 * DAY_S)
+        one.start()
+        await made(one, 2, 60)
+
+    play_backups(story)
+
+
+def test_a_failed_backup_is_found_tried_again_and_stale_after_two_intervals_m76() -> None:
+    async def story(one: Scene) -> None:
+        place = one.machine.backups.target
+        place.trouble = Unreachable("the hub does not answer", remedy="wait", code="unreachable")  # type: ignore[attr-defined]
+        await asyncio.sleep(DAY_S + HOUR_S)
+        assert "the hub does not answer" in one.findings()["backup_failed"]
+        assert state(one).failures >= 1 and not state(one).stale and "backup_stale" not in one.findings()
+        await asyncio.sleep(DAY_S)
+        assert state(one).stale and "is 2 d old" in one.findings()["backup_stale"]
+        assert len(stored(one)) == 1, "no success is told that is none"
+        place.trouble = None  # type: ignore[attr-defined]
+        await asyncio.sleep(2 * HOUR_S)
+        assert len(stored(one)) >= 2
+        assert {"backup_failed", "backup_stale"} & one.findings().keys() == set()
+        assert (state(one).failures, state(one).trouble, state(one).stale) == (0, "", False)
+
+    play_backups(story)
+
+
+def test_an_order_makes_one_now_and_its_failure_is_its_answer() -> None:
+    async def story(one: Scene) -> None:
+        write(one, b"second")
+        order = await ordered(one, "backup")
+        _, second = await made(one, 2, 60)
+        await asyncio.sleep(1)
+        last = state(one).last
+        assert last is not None and (last.order, last.digest) == (order, second.digest)
+        assert second.receipt.cause == "order" and last.size_bytes == len(b"second")
+        archiver(one).trouble = Failed("book.db is damaged", remedy="repair it", code="database_damaged")
+        order = await ordered(one, "backup")
+        await until(one.rig, lambda: order in state(one).failed_by)
+        assert "book.db is damaged" in state(one).trouble and len(stored(one)) == 2
+
+    play_backups(story)
+
+
+def test_what_no_revision_backs_up_is_refused_by_name() -> None:
+    async def story(one: Scene) -> None:
+        signed = one.rig.order("w1", one.machine.journal.highest_counter() + 1, "backup", 900, "service.other")
+        id = await one.rig.desk.submit(OPERATOR, signed)
+        await until(one.rig, lambda: one.machine.journal.result_of(id) is not None)
+        found = one.machine.journal.result_of(id)
+        assert found is not None and (found.outcome, found.code) == ("failed", "not_found")
+
+    play_backups(story)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_target_that_fails_at_any_object_leaves_no_receipt_of_what_is_not_stored(number: int) -> None:
+    """Key, two packs, manifest, receipt: the n-th put fails."""
+
+    async def story(one: Scene) -> None:
+        asked: list[str] = []
+
+        def is_it(key: str, content: bytes) -> bool:
+            asked.append(key)
+            return len(asked) == number + 1
+
+        write(one, b"second")
+        with refusing(one.machine.backups.target, "put", Unreachable("cut", remedy="", code="unreachable"), is_it):
+            order = await ordered(one, "backup")
+            await until(one.rig, lambda: order in state(one).failed_by)
+        assert len(stored(one)) == 1 and len(asked) == number + 1
+        await ordered(one, "backup")
+        _, second = await made(one, 2, 60)
+        digests = {parse(key).digest for key in target(one)}
+        assert {second.receipt.manifest.digest, *(pack.digest for pack in second.receipt.packs)} <= digests
+        assert second.receipt.sequence == 2, "nothing that failed counts"
+
+    play_backups(story)
+
+
+# ---- beside changes of the service
+
+
+def test_a_backup_gives_way_to_a_deployment_and_is_made_afterwards_m100() -> None:
+    async def story(one: Scene) -> None:
+        slow = asyncio.Event()
+
+        def gate() -> "asyncio.Future[None]":
+            return asyncio.ensure_future(_wait(slow))
+
+        archiver(one).gate = gate
+        await ordered(one, "backup")
+        await until(one.rig, lambda: bool(state(one).running_s))
+        one.apply({"web": web(2)})
+        await one.settled()
+        assert len(stored(one)) == 1, "the deployment did not wait for it"
+        slow.set()
+        _, second = await made(one, 2, 60)
+        assert second.receipt.cause == "order" and second.receipt.revision == 2
+        assert "backup_failed" not in one.findings()
+
+    play_backups(story)
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+@pytest.mark.parametrize(("snapshot", "is_skipped"), [("1m", True), ("10m", False)])
+def test_a_backup_waits_for_a_change_as_long_as_the_fleet_says_and_is_skipped_then_c18(
+    snapshot: str, is_skipped: bool
+) -> None:
+    async def story(one: Scene) -> None:
+        lanes, over = one.machine.built.agent.lanes, asyncio.Event()
+
+        async def change() -> None:
+            await lanes.alone("web")
+            await over.wait()
+
+        lanes.put("web", change)
+        await asyncio.sleep(1)
+        place = len(stored(one))
+        keeper = keeper_of(one)
+        keeper._books.keep("web", replace(keeper._books.of("web", 0.0), asked_s=one.rig.clock.now_s()))
+        keeper._bell.set()
+        await asyncio.sleep(300)
+        assert ("backup_skipped" in one.findings()) == is_skipped and len(stored(one)) == place
+        over.set()
+        await asyncio.sleep(DAY_S)
+        assert len(stored(one)) > place and "backup_skipped" not in one.findings()
+
+    play_backups(story, fleet(timeout=snapshot))
+
+
+# ---- what they hold, and for whom
+
+
+def test_the_files_of_a_backup_are_those_that_the_service_declares_m92() -> None:
+    async def story(one: Scene) -> None:
+        job = archiver(one).jobs[-1]
+        assert job.rules.volumes == ("book",) and not job.rules.whole
+        assert job.rules.include == ("conf/*.ini",) and job.rules.exclude == ("book/tmp", "cache")
+        assert job.top == "/memory/web" and job.header.volumes == ("book",) and job.header.covers == "whole"
+
+    play_backups(story, fleet(snapshot=Snapshot(include=("conf/*.ini",), exclude=("book/tmp",))))
+
+
+def test_the_key_of_a_generation_is_for_operators_and_the_node_and_says_what_it_is_for() -> None:
+    async def story(one: Scene) -> None:
+        (key,) = [content for name, content in target(one).items() if parse(name).kind == "keys"]
+        plain = one.machine.backups.opener.open(key)
+        purpose = Purpose(one.machine.membership.fleet, "web", 1)
+        assert archive_key.read(plain, purpose).purpose == purpose
+        (first,) = stored(one)
+        assert first.receipt.generation == 1
+
+    play_backups(story)
+
+
+# ---- what stays
+
+
+def test_as_many_backups_stay_as_the_fleet_says() -> None:
+    async def story(one: Scene) -> None:
+        for number in range(8):
+            write(one, f"page {number}".encode())
+            await asyncio.sleep(HOUR_S)
+        await asyncio.sleep(VERIFY_S)
+        found = [receipt.receipt.sequence for receipt in stored(one)]
+        assert found[-1] > 20 and found[-3:] == list(range(found[-1] - 2, found[-1] + 1)), "the newest three"
+        assert len(found) <= 4, "and the newest one that was read back"
+        needed = {pack.digest for receipt in stored(one) for pack in receipt.receipt.packs}
+        packs = {parse(key).digest for key in target(one) if parse(key).kind == "packs"}
+        assert packs == needed, "nothing that they need is gone, and nothing else is left"
+
+    play_backups(story, fleet("1h", retain=3))
+
+
+def test_nothing_is_deleted_before_one_that_stays_was_read_back() -> None:
+    async def story(one: Scene) -> None:
+        place = one.machine.backups.target
+        place.trouble = None  # type: ignore[attr-defined]
+        with refusing(one.machine.backups.target, "get", Unreachable("no", remedy="", code="unreachable")):
+            await asyncio.sleep(6 * HOUR_S)
+        assert stored(one)[0].receipt.sequence == 1
+        await asyncio.sleep(3 * HOUR_S)
+        assert len(stored(one)) <= 3
+
+    play_backups(story, fleet("1h", retain=2))
+
+
+def test_a_damaged_object_is_found_and_the_next_backup_does_not_refer_to_it() -> None:
+    async def story(one: Scene) -> None:
+        await asyncio.sleep(60)
+        await ordered(one, "backup")
+        await asyncio.sleep(60)
+        digest = stored(one)[-1].receipt.packs[-1].digest
+        (pack,) = [key for key in target(one) if parse(key).kind == "packs" and parse(key).digest == digest]
+        target(one)[pack] = b"bit rot" + target(one)[pack][7:]
+        await asyncio.sleep(VERIFY_S + 2 * HOUR_S)
+        assert "is damaged where it is stored" in one.findings()["backup_damaged"]
+        await ordered(one, "backup")
+        await asyncio.sleep(5)
+        alive = archiver(one).jobs[-1].alive
+        assert alive is not None and digest not in alive, "so that it is packed again"
+
+    play_backups(story)
+
+
+# ---- what comes back
+
+
+def test_a_restore_puts_the_backup_in_the_place_of_the_data_which_becomes_a_checkpoint() -> None:
+    async def story(one: Scene) -> None:
+        (first,) = stored(one)
+        write(one, b"damaged")
+        one.machine.storage.contents["web"]["cache/x"] = b"newer"
+        await ordered(one, "restore", "data.web", backup=first.digest)
+        await one.settled()
+        files = one.machine.storage.contents["web"]
+        assert files["book/page"] == b"first" and files["cache/x"] == b"newer", "what backups do not hold stays"
+        texts = [made["book/page"] for _, made in one.machine.storage.copies.values() if "book/page" in made]
+        assert b"damaged" in texts and one.one().running
+
+    play_backups(story)
+
+
+def test_a_backup_is_brought_back_beside_the_data_with_grade_apply() -> None:
+    async def story(one: Scene) -> None:
+        (first,) = stored(one)
+        write(one, b"of now")
+        await ordered(one, "fetch-backup", "data.web", backup=first.digest)
+        assert one.machine.storage.contents["web"]["book/page"] == b"of now"
+        (copy,) = [files for _, files in one.machine.storage.copies.values()]
+        assert copy["book/page"] == b"first" and "cache/x" not in copy
+
+    play_backups(story)
+
+
+def test_a_restore_that_is_cut_by_a_crash_goes_on() -> None:
+    async def story(one: Scene) -> None:
+        (first,) = stored(one)
+        write(one, b"damaged")
+        counter = one.machine.journal.highest_counter() + 1
+        signed = one.rig.order("w1", counter, "restore", 900, "data.web", backup=first.digest)
+        id = await one.rig.desk.submit(OPERATOR, signed)
+        for _ in range(4):
+            await asyncio.sleep(0.02)
+            await one.kill()
+            one.start()
+        await until(one.rig, lambda: one.machine.journal.result_of(id) is not None)
+        found = one.machine.journal.result_of(id)
+        assert found is not None and found.outcome == "done", found
+        assert one.machine.storage.contents["web"]["book/page"] == b"first"
+
+    play_backups(story)
+
+
+@pytest.mark.parametrize("digest", ["f" * 64, "", "../../etc"])
+def test_a_backup_that_is_not_there_changes_nothing(digest: str) -> None:
+    async def story(one: Scene) -> None:
+        counter = one.machine.journal.highest_counter() + 1
+        signed = one.rig.order("w1", counter, "restore", 900, "data.web", backup=digest)
+        id = await one.rig.desk.submit(OPERATOR, signed)
+        await until(one.rig, lambda: one.machine.journal.result_of(id) is not None)
+        found = one.machine.journal.result_of(id)
+        assert found is not None and found.outcome == "failed" and found.remedy
+        assert one.machine.storage.contents["web"]["book/page"] == b"first" and not one.machine.storage.copies
+
+    play_backups(story)
