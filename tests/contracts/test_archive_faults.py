@@ -84,6 +84,23 @@ def test_an_unpack_that_is_killed_says_so(place: Place, call: str) -> None:
         subprocess.run(["rm", "-rf", place.folder / name], check=True, timeout=60)
 
 
+def test_an_archiver_that_ends_before_it_is_looked_at_is_said_to_have_ended(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asyncio collects an ended process in a thread of its own: then its number has no process any more."""
+    open_handle = os.pidfd_open
+
+    def late(pid: int) -> int:
+        wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the process was collected")
+        return open_handle(pid)
+
+    monkeypatch.setattr(os, "pidfd_open", late)
+    place.archiver = ProcessArchiver(("sh", "-c", "echo no memory >&2; exit 3"))
+    with pytest.raises(Failed, match=r"ended with 3 .*no memory") as found:
+        place.pack()
+    assert found.value.code == "archiver_died"
+
+
 @contextmanager
 def small_disk(path: Path, size: str = "8m", more: str = "") -> Iterator[Path]:
     path.mkdir()

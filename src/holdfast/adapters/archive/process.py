@@ -82,7 +82,7 @@ class ProcessArchiver:
             *self._command, stdin=pipe, stdout=pipe, stderr=pipe,
             env={**os.environ, **_ENVIRONMENT}, limit=_LINE_BYTES_MAX, start_new_session=True,
         )  # fmt: skip
-        handle = os.pidfd_open(child.pid)
+        handle = _handle(child.pid)
         try:
             async with asyncio.TaskGroup() as tasks:
                 words = tasks.create_task(_last_words(child))
@@ -92,14 +92,23 @@ class ProcessArchiver:
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
-            with suppress(ProcessLookupError):  # a handle: the number may belong to another process already
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-            os.close(handle)
+            if handle is not None:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                os.close(handle)
             await child.wait()
         with open(os.path.join(home, RESULT), "rb") as file:
             content = file.read()
         os.unlink(os.path.join(home, RESULT))
         return msgspec.json.decode(content, type=kind)
+
+
+def _handle(pid: int) -> int | None:
+    """By handle: the number may belong to another process later. None if the process has ended already."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
 
 
 async def _talk(
