@@ -14,6 +14,7 @@ from holdfast.ports import runtime, storage
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
 # Only the gate makes these. A verified order is none of them: it says what is wanted, not that it may be done.
 PROOFS = {"Allowed", "Discardable", "Receivable", "Restorable", "Purgeable", "Disposable", "Returnable", "Prunable"}
+PROOFS |= {"Drillable", "Clearable"}
 STREAMS = {"logs", "exec"}  # orders that open a stream: the gate is asked for them too
 
 # What a port can do to the world without a decision, and why nothing is mounted, started, stopped, removed, written
@@ -29,6 +30,7 @@ FREE = {
         "image_volumes": "reads",
         "pull": "adds an image, which no container uses yet",
         "ensure_network": "adds a network, or leaves the one that is there",
+        "closed_network": "adds a network, or leaves the one that is there",
         "logs": "reads",
         "changed": "waits",
         "close": "ends this client",
@@ -49,6 +51,11 @@ FREE = {
         "aside": "answers a name",
         "set_aside_by": "reads",
         "asides": "reads",
+    },
+    "scratch": {
+        "path": "answers a name",
+        "room_bytes": "reads",
+        "found": "reads",
     },
     "backup_target": {
         "put": "adds an object, or leaves the one that is there",
@@ -139,6 +146,7 @@ ELSEWHERE = {
     "calendar": "computes",
     "certificates": "issues for this node, from its own key",
     "clock": "reads and waits",
+    "conversation": "bytes of a connection that a runtime has made, with the permission of the gate",
     "disk": "files of an operator's machine and of the hub: the agent does not have it",
     "fleet_directory": "reads",
     "fleet_link": "calls the hub",
@@ -168,12 +176,15 @@ NOTES_MADE = {
     "agent/services/data/checkpoints.py": "what a restore replaced",
     "agent/services/rollout/inventory.py": "after a lost journal, a container that is what the accepted revision wants",
     "agent/services/rollout/operations.py": "the containers of a rollout before they are created",
+    "agent/drills/remains.py": "the containers and the directory of a drill before they are made, marked as scratch",
     "agent/schedules/attempts.py": "the container of a run before it is created",
     "agent/services/rollout/steps/data.py": "a checkpoint",
 }
 ADAPTERS = {
     "Podman": "adapters/runtime/podman/runtime.py",
     "MemoryRuntime": "adapters/runtime/memory.py",
+    "DirectoryScratch": "adapters/storage/scratch.py",
+    "MemoryScratch": "adapters/storage/memory_scratch.py",
     "DirectoryStorage": "adapters/storage/directory.py",
     "MemoryStorage": "adapters/storage/memory.py",
 }
@@ -192,6 +203,10 @@ def methods(path: str, name: str) -> dict[str, Function]:
     tree = ast.parse((SRC / path).read_text())
     (found,) = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name]
     return {one.name: one for one in found.body if isinstance(one, Function) and not one.name.startswith("_")}
+
+
+def port_of(adapter: str) -> str:
+    return next(port for port in ("runtime", "scratch", "storage") if port in ADAPTERS[adapter])
 
 
 def verbs(path: str) -> dict[str, Function]:
@@ -229,14 +244,14 @@ def test_only_what_makes_something_writes_down_that_it_was_made() -> None:
 
 @pytest.mark.parametrize("name", [name for name in ADAPTERS if not name.startswith("Memory")])
 def test_an_adapter_has_no_verb_beside_its_port(name: str) -> None:
-    port = "runtime" if "runtime" in ADAPTERS[name] else "storage"
+    port = port_of(name)
     assert methods(ADAPTERS[name], name).keys() - verbs(f"ports/{port}.py").keys() == set()
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_an_adapter_takes_the_proofs_of_its_port(name: str) -> None:
     """Python does not compare them; a verb that takes more names than its port would be a way around the proof."""
-    port = verbs("ports/runtime.py" if "runtime" in ADAPTERS[name] else "ports/storage.py")
+    port = verbs(f"ports/{port_of(name)}.py")
     found = methods(ADAPTERS[name], name)
     assert {verb: proofs(found[verb]) for verb in port} == {verb: proofs(one) for verb, one in port.items()}
     taken = {verb: [one.arg for one in found[verb].args.args] for verb in port}
@@ -266,9 +281,10 @@ def checks_first(function: Function) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", ADAPTERS)
+@pytest.mark.parametrize("name", [name for name in ADAPTERS if "Scratch" not in name])
 def test_an_adapter_checks_first_that_the_decision_fits(name: str) -> None:
-    """A permission to start does not remove, and one for this container does not stop another."""
+    """A permission to start does not remove, and one for this container does not stop another. The proofs of scratch
+    name the one directory that they are for."""
     taking = {verb: one for verb, one in methods(ADAPTERS[name], name).items() if "Allowed" in proofs(one)}
     assert len(taking) >= 3
     assert [verb for verb, function in taking.items() if not checks_first(function)] == []

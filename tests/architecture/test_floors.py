@@ -192,6 +192,8 @@ def test_proofs_have_one_maker() -> None:
         "Disposable": "gate/copies.py",
         "Returnable": "gate/copies.py",
         "Prunable": "gate/copies.py",
+        "Drillable": "gate/copies.py",
+        "Clearable": "gate/copies.py",
         "Allowed": "gate/decide.py",
         "ProvenAddress": "agent/acceptance/vouching.py",
         "Servable": "trust/servable.py",

@@ -10,7 +10,7 @@ SRC = Path(__file__).parents[2] / "src" / "holdfast"
 # Each names one thing, and only the gate makes them (gate/copies.py): a checkpoint that may be deleted, one that may
 # replace data, data that a purge may set aside, what a purge set aside and may be deleted, or be put back; an object of
 # a backup that may be deleted.
-PROOFS = {"Discardable", "Receivable", "Restorable", "Purgeable", "Disposable", "Returnable", "Prunable"}
+PROOFS = {"Discardable", "Receivable", "Restorable", "Purgeable", "Disposable", "Returnable", "Prunable", "Clearable"}
 
 # Which proof each verb of storage takes. A proof about a checkpoint is none for data, and one to set data aside is none
 # to delete it.

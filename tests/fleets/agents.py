@@ -265,6 +265,7 @@ class Machine:
         self.acceptance = MemoryAcceptance()
         self.storage = MemoryStorage(node)
         self.backups = backing_up.ports_of(self.storage, self.key.line)
+        self.drills = backing_up.drills_of(self.backups)
         self.audit = MemoryAuditLog(self.clock)
         self.data_dir = ROOT
         self.hardware = MemoryMachine()
@@ -317,6 +318,7 @@ class Machine:
             resolver=self.resolver,
             notifier=self.notifiers,
             backups=self.backups,
+            drills=self.drills,
             data_dir=self.data_dir,
             say=lambda name, fields: self.said.append((name, fields)),
         )
@@ -377,6 +379,7 @@ class Lone:
         self.acceptance: Any = MemoryAcceptance()
         self.storage = MemoryStorage(node)
         self.backups = backing_up.ports_of(self.storage, self.key.line)
+        self.drills = backing_up.drills_of(self.backups)
         self.audit: Any = MemoryAuditLog(self.clock)
         self.issuer = MemoryCertificates()
         self.certificates: Any = NodeCertificates(self.issuer, self.clock)
@@ -421,6 +424,7 @@ class Lone:
             resolver=MemoryResolver(),
             notifier=self.notifiers,
             backups=self.backups,
+            drills=self.drills,
             data_dir=self.data_dir,
             say=lambda name, fields: self.said.append((name, fields)),
         )

@@ -7,13 +7,15 @@ from hashlib import sha256
 import msgspec
 
 from holdfast.adapters.backup_target.memory import MemoryTarget
+from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.identities import MemoryIdentities
 from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.adapters.storage.memory import MemoryStorage
+from holdfast.adapters.storage.memory_scratch import PLACE, MemoryScratch
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Progress, Ship, Stored, Tell, Unpacked, UnpackJob
-from holdfast.wiring.agent_parts import BackupPorts
+from holdfast.wiring.agent_parts import BackupPorts, DrillPorts
 
 Files = dict[str, bytes]
 
@@ -27,6 +29,7 @@ class StorageArchiver:
         self.jobs: list[PackJob] = []
         self.trouble: HoldfastError | None = None
         self.gate: Callable[[], asyncio.Future[None]] | None = None
+        self.scratch: MemoryScratch | None = None  # of drills
 
     async def pack(self, job: PackJob, ship: Ship, tell: Tell) -> Packed:
         self.jobs.append(job)
@@ -63,7 +66,11 @@ class StorageArchiver:
             raise Corrupt("another manifest", remedy="", code="archive_damaged")
         header, digests = msgspec.json.decode(job.manifest)
         service, _, name = job.top.rpartition("/")
-        incoming = self._storage.incoming[service.rpartition("/")[2], name.removeprefix(".incoming-")]
+        if service == PLACE:
+            assert self.scratch is not None
+            incoming = self.scratch.contents[name]
+        else:
+            incoming = self._storage.incoming[service.rpartition("/")[2], name.removeprefix(".incoming-")]
         for digest in digests:
             content = await fetch(digest)
             if sha256(content).hexdigest() != digest:
@@ -93,3 +100,12 @@ def ports_of(storage: MemoryStorage, line: str, target: MemoryTarget | None = No
         keys=MemoryIdentities(random),
         home="/nowhere",
     )
+
+
+def drills_of(backups: BackupPorts | None = None) -> DrillPorts:
+    """Backups are unpacked into its scratch."""
+    scratch = MemoryScratch()
+    if backups is not None:
+        assert isinstance(backups.archiver, StorageArchiver)
+        backups.archiver.scratch = scratch
+    return DrillPorts(scratch, MemoryProber())

@@ -139,6 +139,7 @@ class AgentThread:
             resolver=MemoryResolver(),
             notifier=MemoryNotifiers(),
             backups=backing_up.ports_of(storage, key.line),
+            drills=backing_up.drills_of(),
             data_dir="/srv",
             say=lambda event, fields: None,
         )

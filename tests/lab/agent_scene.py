@@ -90,6 +90,7 @@ def ports_of(folder: Path, hub: PaperHub) -> Ports:
         resolver=MemoryResolver(),
         notifier=MemoryNotifiers(),
         backups=backing_up.ports_of(MemoryStorage("w1"), key_of("w1").line),
+        drills=backing_up.drills_of(),
         data_dir=str(folder / "srv"),
         say=_say,
     )

@@ -26,7 +26,7 @@ FOLDERS: Mapping[str, str] = {
     "schedules": "schedule",
     "volumes": "volume",
     "checkpoints": "checkpoint",
-    "backups": "backup restore",
+    "backups": "backup restore drill",
     "orders": "order resync",
     "nodes": "node",
     "edges": "edge ca",
@@ -40,7 +40,7 @@ FOLDERS: Mapping[str, str] = {
 # Named by the contract, built by later steps: refused with the code not_built.
 LATER = frozenset(
     """
-    exec run drill migrate need
+    exec run migrate need
     grant query graph build image ui doctor
     """.split()  # noqa: SIM905 (a list of words reads best as words)
 )

@@ -30,7 +30,6 @@ TABLE: Mapping[Row, Later] = {
     # Outside the schema.
     ("FleetFile", "boot", ""): Later("not built yet: nodes do not boot in an order", _REMOVE),
     ("Service", "needs", ""): Later("not built yet: services have no contracts between them", _REMOVE),
-    ("Service", "drill", ""): Later("not built yet: no restore drills run", _REMOVE),
     ("Overlay", "driver", "wireguard"): Later(
         "not built yet: Holdfast does not set up a WireGuard network",
         'set it up by other means and write driver = "external", with encrypted = true',
@@ -48,7 +47,6 @@ TABLE: Mapping[Row, Later] = {
         "not built yet: policies are not evaluated, so a rule neither allows nor forbids anything",
         "remove the table and its file in policies/ until a release announces it",
     ),
-    ("Backups", "drill_interval", ""): Later("not built yet: no restore drills run", _REMOVE),
     ("Node", "peer_calls", ""): Later("not built yet: agents do not call each other", _REMOVE),
     ("Node", "roles", "provider"): Later("not built yet: a provider serves no other node", _REMOVE_ROLE),
     ("Node", "roles", "builder"): Later("not built yet: a builder builds no images", _REMOVE_ROLE),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from holdfast.declared import health, schedules
+from holdfast.declared import drills, health, schedules
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "FleetFile": {
@@ -87,7 +87,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "interval": "how often a service is backed up. A new service is backed up at once",
         "retain": "how many backups of a service are kept, of those by schedule and of those by order. The newest one "
         "always stays",
-        "drill_interval": "how often a restore will be tested",
+        "drill_interval": "how often a backup of a service is proven by a drill (docs/guides/backups.md)",
     },
     "Timeouts": {
         "deploy": "how long a command waits for a new version to become healthy",
@@ -139,8 +139,10 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "failover": "nodes that may run it while its own node is silent",
         "snapshot": "which of its files backups hold",
         "schedule": "commands that a component runs at certain minutes",
+        "drill": "what a drill of its backups looks at besides the health checks",
     },
     "Schedule": schedules.MEANINGS,
+    "Drill": drills.MEANINGS,
     "Component": {
         "name": "the name of the component",
         "image": "the image it runs",

@@ -20,8 +20,7 @@ from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.words import Path, key_path
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content
-from holdfast.model.fleet import Backups, Fleet, FleetDocument, Node, Service, Volume
-from holdfast.model.ids import FLEET
+from holdfast.model.fleet import Fleet, Node, Service, Volume
 from holdfast.planning.kinds.every import documents
 from holdfast.ports.fleet_directory import FleetDirectory
 
@@ -127,7 +126,7 @@ def by_row(uses: Sequence[Use]) -> Iterator[tuple[str, str]]:
 
 def _declared(fleet: Fleet) -> dict[str, list[Use]]:
     """Address → its uses, only where there are any."""
-    found: dict[str, list[Use]] = {FLEET: list(_of_fleet(FleetDocument(fleet.settings, fleet.backups, fleet.timeouts)))}
+    found: dict[str, list[Use]] = {}
     for name, node in fleet.nodes.items():
         found["node." + name] = list(_of_node(node))
     for name, policy in fleet.policies.items():
@@ -140,11 +139,9 @@ def _declared(fleet: Fleet) -> dict[str, list[Use]]:
 
 
 def _applied(address: str, applied: Applied, digest: str) -> Iterator[Use]:
-    """The uses in an applied fleet, node or service. A policy or storage target is one use as a whole."""
+    """The uses in an applied node or service. A policy or storage target is one use as a whole."""
     kind, _, name = address.partition(".")
-    if kind == "fleet":
-        yield from _of_fleet(_read(applied, digest, address, FleetDocument))
-    elif kind == "node":
+    if kind == "node":
         yield from _of_node(_read(applied, digest, address, Node))
     elif kind == "service":
         yield from _of_service(name, _read(applied, digest, address, Service))
@@ -152,12 +149,6 @@ def _applied(address: str, applied: Applied, digest: str) -> Iterator[Use]:
 
 def _read(applied: Applied, digest: str, address: str, kind: type[T]) -> T:
     return msgspec.json.decode(content(applied.contents, digest, address), type=kind)
-
-
-def _of_fleet(document: FleetDocument) -> Iterator[Use]:
-    value = document.backups.drill_interval
-    if value != _BACKUPS.drill_interval:
-        yield Use(FLEET_FILE, ("backups", "drill_interval"), ("Backups", "drill_interval", ""), value)
 
 
 def _of_node(node: Node) -> Iterator[Use]:
@@ -195,4 +186,3 @@ def _of_volume(file: str, at: tuple[str, ...], volume: Volume | str) -> Iterator
 
 
 _POLICIES: Row = ("FleetFile", "policies", "")
-_BACKUPS = Backups()

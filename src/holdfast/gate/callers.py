@@ -21,6 +21,7 @@ ASKED: Mapping[Act, str] = {
     Act.RESYNC: _ORDERS,
     Act.RENEW: _ORDERS,
     Act.BACK_UP: _ORDERS,
+    Act.DRILL: "gate/copies.py",
     Act.FETCH: _ORDERS,
     Act.CREATE: _DOOR,
     Act.START: _DOOR,
@@ -69,7 +70,6 @@ JUDGED: Mapping[Act, Judged] = {
 # The feature that will ask.
 NOT_BUILT: Mapping[Act, str] = {
     Act.VERIFY: "backups",
-    Act.DRILL: "drills",
     Act.SET_ASIDE: "restores and moves over existing data",
     Act.DESTROY_GUEST: "guests",
     Act.DECOMMISSION: "leaving a fleet",

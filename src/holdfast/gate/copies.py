@@ -4,12 +4,13 @@ Pure."""
 from holdfast.gate.acts import ACT_OF, Act, Data, Provenance
 from holdfast.gate.authority import NOBODY, Authority, by_order
 from holdfast.gate.decide import Deed, Park, decide
-from holdfast.gate.facts import Facts, look, provenance
+from holdfast.gate.facts import NO_THING, Facts, look, provenance
 from holdfast.model import backup_key
 from holdfast.model.checkpoint import fetched_id
 from holdfast.model.order import FETCHES, VerifiedOrder
 from holdfast.ports.backup_target import Prunable
 from holdfast.ports.journal import Journal
+from holdfast.ports.scratch import Clearable, Drillable
 from holdfast.ports.storage import (
     Checkpoint,
     DataDirectory,
@@ -91,6 +92,18 @@ def may_dispose(service: str, purge: str, node: str, order: VerifiedOrder) -> Di
         Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, by_order(order))
     )
     return lacking or Disposable(service, purge)
+
+
+def may_drill(service: str, id: str, node: str) -> Drillable | Park:
+    """Unpack a backup into a new directory of its own. A schedule needs no signature, and neither does a hub's
+    request."""
+    return _parked(Deed(Act.DRILL, f"service.{service}", node, NO_THING, NOBODY)) or Drillable(service, id)
+
+
+def may_clear(journal: Journal, service: str, id: str, path: str, node: str) -> Clearable | Park:
+    """What a drill unpacked, needs no signature: this agent's own journal marks the directory as scratch."""
+    facts = Facts(provenance(journal, path, None), Data.MAYBE_ONLY_COPY)
+    return _parked(Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, NOBODY)) or Clearable(id)
 
 
 def may_prune(

@@ -20,6 +20,7 @@ OVER: Mapping[str, str] = {
     "backup_failed": "backup_made",
     "backup_stale": "backup_fresh",
     "backup_damaged": "backup_whole",
+    "drill_failed": "drill_verified",
     "crash_loop": "crash_loop_over",
     "runtime_unavailable": "runtime_back",
     "clock_skew": "clock_right",

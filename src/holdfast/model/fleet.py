@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from holdfast.model.drill import Drill
 from holdfast.model.schedule import Schedule, ZoneText
 from holdfast.model.schema import (
     AbsolutePath,
@@ -130,6 +131,7 @@ class Service(Table, frozen=True):
     failover: tuple[NameText, ...] = ()
     snapshot: Snapshot | UnsetType = UNSET
     schedule: Annotated[tuple[Schedule, ...], Meta(max_length=64)] = ()
+    drill: Drill | UnsetType = UNSET
 
 
 # ---- fleet.toml -----------------------------------------------------------------------------------------------------

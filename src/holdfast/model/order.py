@@ -42,7 +42,7 @@ ACTIONS: Mapping[str, ActionRule] = {
     "renew-certificate": ActionRule("RENEW", "apply", "node", "issue the serving certificate again", True, 2),
     "backup": ActionRule("BACK_UP", "apply", "service", "back up now", True, 2),
     "verify": ActionRule("VERIFY", "apply", "service", "read a backup back", True, 2, built=False),
-    "drill": ActionRule("DRILL", "apply", "service", "prove a backup by restoring it", True, 2, built=False),
+    "drill": ActionRule("DRILL", "apply", "service", "prove a backup by restoring it into scratch", True, 2),
     "restart": ActionRule("RESTART", "apply", "service", "restart the containers"),
     "stop": ActionRule("STOP", "apply", "service", "stop and hold"),
     "start": ActionRule("START", "apply", "service", "lift a hold"),

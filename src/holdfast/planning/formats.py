@@ -18,7 +18,7 @@ from holdfast.model.ids import TRUST
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
 
-NEWEST = 4  # what this release reads
+NEWEST = 5  # what this release reads
 NOT_ASKED: Mapping[str, int] = {}
 
 T = TypeVar("T")
@@ -76,6 +76,7 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
         "stop_timeout of a component",
         lambda service: any(component.stop_timeout is not UNSET for component in service.components),
     ),
+    Feature("Service.drill", 5, "drill of a service", lambda service: service.drill is not UNSET),
     Feature(
         "Service.components.volumes.owner",
         2,

@@ -13,6 +13,7 @@ from msgspec import Struct
 from holdfast.errors import Failed
 from holdfast.model.container import Container, ContainerSpec, Mount
 from holdfast.ports.allowed import Allowed
+from holdfast.ports.conversation import Conversation
 
 Progress = Callable[[str], None]  # one short line
 
@@ -22,6 +23,13 @@ STARTS = frozenset({"START", "RESTART"})
 STOPS = frozenset({"STOP", "RESTART", "REPLACE", "CLEAN_UP", "RETIRE"})
 REMOVES = frozenset({"REPLACE", "CLEAN_UP", "RETIRE"})
 RUNS = frozenset({"EXEC"})
+
+
+class Closed(Struct, frozen=True):
+    """Its place in a closed network, its own address there, and the names of the others."""
+
+    address: str
+    hosts: tuple[tuple[str, str], ...] = ()  # name, address
 
 
 class CreateContainer(Struct, frozen=True):
@@ -35,6 +43,7 @@ class CreateContainer(Struct, frozen=True):
     publish: tuple[tuple[int, str, int], ...] = ()  # container port, host address, host port
     restart: bool = True  # the runtime restarts it after a crash (also while the agent is down)
     dns: tuple[str, ...] = ()  # its DNS servers; () uses the machine's
+    closed: Closed | None = None  # the network of its spec is a closed one
 
 
 class Finished(Struct, frozen=True):
@@ -78,7 +87,20 @@ def name_taken(name: str) -> Failed:
     )
 
 
-class Runtime(Protocol):
+class ClosedNetworks(Protocol):
+    """Networks without any way out, for drills."""
+
+    async def closed_network(self, name: str, labels: dict[str, str]) -> str:
+        """Its subnet, such as `10.89.0.0/24`. Containers in it reach each other; no other address: not the node, and no
+        name server. The node does not reach them either: `connect` does."""
+        ...
+
+    def connect(self, container: Container, port: int, allowed: Allowed) -> AbstractAsyncContextManager[Conversation]:
+        """A TCP connection that begins inside a container of a closed network, to its own address."""
+        ...
+
+
+class Runtime(ClosedNetworks, Protocol):
     async def version(self) -> str:
         """Product and version, such as "podman 4.3.1"; also proves that the runtime answers."""
         ...

@@ -1,7 +1,7 @@
 """Which backups of a service stay on a target. Pure.
 
 A backup is kept if one rule wants it. Backups by a schedule, by an order and by a hub are counted apart, so that none
-of them displaces another. The newest one and the newest proven one always stay.
+of them displaces another. The newest one, the newest proven one and the newest that was read back always stay.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -24,13 +24,15 @@ class Policy(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """One backup on a target. `proven`: a drill restored it and it was healthy."""
+    """One backup on a target. `proven`: a drill restored it and it was healthy. `read`: every stored byte was read and
+    was right."""
 
     id: str
     sequence: int
     made_s: int
     cause: Cause
     proven: bool = False
+    read: bool = False
 
 
 def kept(held: Collection[Held], policy: Policy) -> Mapping[str, str]:
@@ -41,6 +43,9 @@ def kept(held: Collection[Held], policy: Policy) -> Mapping[str, str]:
         reasons[one.id] = "the newest"
     for one in (one for one in newest_first if one.proven):
         reasons.setdefault(one.id, "the newest that is proven")
+        break
+    for one in (one for one in newest_first if one.read):
+        reasons.setdefault(one.id, "the newest that was read back")
         break
     for cause in ("schedule", "order"):
         _by_policy([one for one in newest_first if one.cause == cause], policy, reasons)

@@ -217,6 +217,7 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
     from holdfast.adapters.identity_key import file
     from holdfast.adapters.machine.linux import LinuxMachine, container_storage
     from holdfast.adapters.name_server.dnsmasq.server import Dnsmasq
+    from holdfast.adapters.prober.inside import InsideProber
     from holdfast.adapters.prober.network import NetworkProber
     from holdfast.adapters.proxy.envoy.proxy import Envoy
     from holdfast.adapters.public_authority.acme.authority import AcmeAuthority
@@ -225,9 +226,10 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
     from holdfast.adapters.sealing import age
     from holdfast.adapters.secret_files.directory import DirectorySecretFiles
     from holdfast.adapters.storage.directory import DirectoryStorage
+    from holdfast.adapters.storage.scratch import DirectoryScratch
     from holdfast.agent.services.secrets import unbound
     from holdfast.agent.services.secrets.delivery import Secrets
-    from holdfast.wiring.agent_parts import Ports
+    from holdfast.wiring.agent_parts import DrillPorts, Ports
     from holdfast.wiring.notifiers import notifier_of
 
     path, node = home.path, member.node
@@ -270,6 +272,7 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
         resolver=DnspythonResolver(),
         notifier=partial(notifier_of, running.alert_networks),
         backups=_backup_ports(home, member, key, opener),
+        drills=DrillPorts(DirectoryScratch(running.data_dir), InsideProber(runtime.connect, runtime.exec)),
         data_dir=running.data_dir,
         say=stderr_event,
     )

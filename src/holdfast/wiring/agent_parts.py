@@ -40,6 +40,7 @@ from holdfast.ports.proxy import Proxy
 from holdfast.ports.public_authority import PublicAuthority
 from holdfast.ports.random_source import RandomSource
 from holdfast.ports.runtime import Runtime
+from holdfast.ports.scratch import Scratch
 from holdfast.ports.sealing import Opener, Sealer
 from holdfast.ports.storage import Storage
 
@@ -53,6 +54,13 @@ class BackupPorts(Struct, frozen=True, kw_only=True):
     opener: Opener
     keys: ArchiveKeys
     home: str
+
+
+class DrillPorts(Struct, frozen=True):
+    """`prober` probes containers from inside."""
+
+    scratch: Scratch
+    prober: Prober
 
 
 class Ports(Struct, frozen=True, kw_only=True):
@@ -79,6 +87,7 @@ class Ports(Struct, frozen=True, kw_only=True):
     resolver: Resolver
     notifier: MakeNotifier
     backups: BackupPorts
+    drills: DrillPorts
     data_dir: str
     say: Say
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.backups.books import Books
 from holdfast.agent.backups.declared import Declarations
@@ -10,7 +12,7 @@ from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.keeper import Backups
 from holdfast.agent.backups.making import Making
 from holdfast.agent.backups.notes import Notes
-from holdfast.agent.backups.pruning import Pruning
+from holdfast.agent.backups.pruning import Proven, Pruning
 from holdfast.agent.backups.restoring import Restoring
 from holdfast.agent.backups.rounds import Rounds
 from holdfast.agent.backups.runs import Runs
@@ -23,7 +25,19 @@ from holdfast.agent.wake import Wake
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
-def keeper(ports: Ports, common: Common, accepting: Accepting, services: ServiceSide, vouch: Vouch) -> Backups:
+class BackupSide(Struct, frozen=True):
+    """The keeper of backups, and those of its parts that drills use."""
+
+    keeper: Backups
+    books: Books
+    store: Store
+    fetching: Fetching
+
+
+def side(
+    ports: Ports, common: Common, accepting: Accepting, services: ServiceSide, vouch: Vouch, proven: Proven
+) -> BackupSide:
+    """`proven` answers the backups that drills have verified."""
     fleet, node, own = common.member.fleet, common.member.node, ports.backups
     store, changed = Store(own.target, fleet), Wake()
     declared = Declarations(ports.acceptance.blob, lambda: accepting.trust)
@@ -49,13 +63,15 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
             fleet=fleet,
             node=node,
             vouch=vouch,
+            proven=proven,
         ),
         verified=verified,
         lanes=common.lanes,
         changed=changed,
     )
+    fetching = Fetching(store=store, archiver=own.archiver, generations=generations, home=own.home)
     restoring = Restoring(
-        fetching=Fetching(store=store, archiver=own.archiver, generations=generations, home=own.home),
+        fetching=fetching,
         storage=ports.storage,
         checkpoints=services.checkpoints,
         restore=services.restore,
@@ -82,7 +98,7 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
         acts=restoring.acts,
     )
     changed.connect(made.show)
-    return made
+    return BackupSide(made, books, store, fetching)
 
 
 def _left(declared: Declarations) -> Callable[[str], tuple[str, ...]]:

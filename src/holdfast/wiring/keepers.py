@@ -14,6 +14,7 @@ from holdfast.agent.acceptance.anchors import Store
 from holdfast.agent.acceptance.vouching import Vouching
 from holdfast.agent.agent import Agent
 from holdfast.agent.disks.keeper import Disks
+from holdfast.agent.drills.books import Books
 from holdfast.agent.figures.keeper import Figures
 from holdfast.agent.findings import Findings
 from holdfast.agent.hub_silence.keeper import HubSilence
@@ -34,7 +35,7 @@ from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.agent.time import NodeTime
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.agent.wake import Wake
-from holdfast.wiring import backups, schedules
+from holdfast.wiring import backups, drills, schedules
 from holdfast.wiring.agent_link import accepting_of, agent_of
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 from holdfast.wiring.services import service_side
@@ -76,16 +77,32 @@ def build(
     vouch = Vouching(accepting, ports.acceptance).of
     services = service_side(ports, common, traffic, vouch)
     schedule, figures = schedules.keeper(ports, common, services), _figures(ports, common, services)
-    backup = backups.keeper(ports, common, accepting, services, vouch)
+    drilled = Wake()
+    books = Books(ports.journal, drilled)
+    stored = backups.side(ports, common, accepting, services, vouch, books.proven)
+    backup, drill = stored.keeper, drills.keeper(ports, common, services, stored, books, drilled)
     silence, disks = _hub_silence(ports, common, accepting), _disks(ports, common)
     proxy, edges, routes, dns = traffic.proxy, traffic.edges, traffic.certificates, traffic.dns
     keepers = Keepers(
-        every=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, figures, silence, disks),
-        followers=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, figures, silence),
+        every=(
+            certificates,
+            services.keeper,
+            proxy,
+            edges,
+            routes,
+            dns,
+            schedule,
+            backup,
+            drill,
+            figures,
+            silence,
+            disks,
+        ),
+        followers=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, figures, silence),
         hint_takers=(services.keeper, dns, silence),
-        reports=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, figures),
+        reports=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, figures),
         settlers=(services.keeper,),
-        actors=(certificates, services.keeper, schedule, backup),
+        actors=(certificates, services.keeper, schedule, backup, drill),
     )
     agent, reporter, life = agent_of(ports, common, accepting, folding, keepers, services.inventory, streams, confirmed)
     return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter, life, keepers)

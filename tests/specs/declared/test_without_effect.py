@@ -58,11 +58,6 @@ SAMPLES: dict[Row, Sample] = {
         fleet_file(STORAGE), "fleet.toml: storage.nas", fleet_file(STORAGE + 'role = "bulk-data"\n')
     ),
     ("FleetFile", "policies", ""): Sample(policy('"fleet"'), "fleet.toml: policies.base", policy('"fleet"', "forbid;")),
-    ("Backups", "drill_interval", ""): Sample(
-        fleet_file('[backups]\ndrill_interval = "1h"\n'),
-        "fleet.toml: backups.drill_interval",
-        fleet_file('[backups]\ndrill_interval = "2h"\n'),
-    ),
     ("Node", "peer_calls", ""): Sample(
         node('peer_calls = "relay"\n'), "fleet.toml: nodes.w1.peer_calls", node('peer_calls = "off"\n')
     ),

@@ -21,6 +21,15 @@ def waits(pid: int, port: int, client: End) -> bool:
     return any(is_left(row, port, client) for name in FILES for row in _rows(f"/proc/{pid}/net/{name}"))
 
 
+def is_accepted(pid: int, port: int) -> bool:
+    """A connection to `port`, from anywhere, was made and accepted in the network of this process."""
+    rows = (row for name in FILES for row in _rows(f"/proc/{pid}/net/{name}"))
+    return any(
+        len(row) > 9 and row[3] in OPEN and row[9] != NO_INODE and int(row[1].rpartition(b":")[2], 16) == port
+        for row in rows
+    )
+
+
 def _rows(path: str) -> Iterator[list[bytes]]:
     content = b""
     with suppress(OSError), open(path, "rb") as file:

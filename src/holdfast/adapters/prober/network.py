@@ -16,6 +16,7 @@ from holdfast.model.container import Container
 from holdfast.model.duration import milliseconds
 from holdfast.model.fleet import Health
 from holdfast.ports.allowed import Allowed
+from holdfast.ports.conversation import Conversation
 from holdfast.ports.prober import Verdict
 from holdfast.ports.runtime import Finished
 
@@ -27,7 +28,7 @@ ACCEPTED_S = 0.1  # between the first two looks whether a connection was accepte
 EXEC_GRACE_S = 1.0  # the runtime ends the command at its timeout; this is for a runtime that does not
 _OK = Verdict(True)
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r\n]")
-_REACHED: dict[int | None, str] = {
+REACHED: dict[int | None, str] = {
     errno.ECONNREFUSED: "nothing listens there",
     errno.ECONNRESET: "the connection was reset",
     errno.EPIPE: "the connection was reset",
@@ -47,7 +48,7 @@ class NetworkProber:
         timeout_s = milliseconds(health.timeout) / 1000
         if health.type == "exec":
             assert allowed is not None, "a command runs only with the permission of the gate"
-            return await self._command(container, health, timeout_s, allowed)
+            return await command(self._exec, container, health, allowed)
         place = place_of(container, health)
         if place is None:
             return Verdict(False, "it has no address of its own and does not publish the probed port")
@@ -56,24 +57,26 @@ class NetworkProber:
             with Line(place, timeout_s, self._waits) as line:
                 if health.type == "tcp":
                     return await _tcp(line, place, container)
-                return await _WAYS[health.type](line, place, health)
+                return await WAYS[health.type](line, place, health)
         except TimeoutError:
-            return Verdict(False, f"{_said(place)}: no answer within {health.timeout}")
+            return Verdict(False, f"{said(place)}: no answer within {health.timeout}")
         except OSError as trouble:
-            return Verdict(False, f"{_said(place)}: {_REACHED.get(trouble.errno, trouble.strerror or str(trouble))}")
+            return Verdict(False, f"{said(place)}: {REACHED.get(trouble.errno, trouble.strerror or str(trouble))}")
 
-    async def _command(self, container: Container, health: Health, timeout_s: float, allowed: Allowed) -> Verdict:
-        try:
-            async with asyncio.timeout(timeout_s + EXEC_GRACE_S):
-                done = await self._exec(container.id, health.cmd, timeout_s, allowed)
-        except TimeoutError:
-            return Verdict(False, f"{health.cmd[0]}: not finished within {health.timeout}")
-        except HoldfastError as trouble:
-            return Verdict(False, f"{health.cmd[0]}: {trouble.message}")
-        if done.code == 0:
-            return _OK
-        last = done.output.strip().rpartition("\n")[2][-200:]
-        return Verdict(False, f"{health.cmd[0]}: exit code {done.code}" + (f": {last}" if last else ""))
+
+async def command(run: Exec, container: Container, health: Health, allowed: Allowed) -> Verdict:
+    timeout_s = milliseconds(health.timeout) / 1000
+    try:
+        async with asyncio.timeout(timeout_s + EXEC_GRACE_S):
+            done = await run(container.id, health.cmd, timeout_s, allowed)
+    except TimeoutError:
+        return Verdict(False, f"{health.cmd[0]}: not finished within {health.timeout}")
+    except HoldfastError as trouble:
+        return Verdict(False, f"{health.cmd[0]}: {trouble.message}")
+    if done.code == 0:
+        return _OK
+    last = done.output.strip().rpartition("\n")[2][-200:]
+    return Verdict(False, f"{health.cmd[0]}: exit code {done.code}" + (f": {last}" if last else ""))
 
 
 def place_of(container: Container, health: Health) -> Place | None:
@@ -90,7 +93,7 @@ def _only_port(container: Container) -> int | None:
     return container.ports[0].inside if len(container.ports) == 1 else None
 
 
-def _said(place: Place) -> str:
+def said(place: Place) -> str:
     host, port = place
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -105,14 +108,14 @@ async def _tcp(line: Line, place: Place, container: Container) -> Verdict:
     pause_s = ACCEPTED_S
     while accept_queue.waits(container.pid, place[1], line.own_end()):
         if pause_s > line.left_s():
-            return Verdict(False, f"{_said(place)}: it does not accept connections")
+            return Verdict(False, f"{said(place)}: it does not accept connections")
         await asyncio.sleep(pause_s)
         pause_s *= 2
     return _OK
 
 
-async def _http(line: Line, place: Place, health: Health) -> Verdict:
-    await line.send(_question(_said(place), health.path if health.path is not UNSET else "/"))
+async def http(line: Conversation, place: Place, health: Health) -> Verdict:
+    await line.send(_question(said(place), health.path if health.path is not UNSET else "/"))
     content, more = b"", b"?"
     while more and len(content) < HEAD_MAX and b"\n" not in _final(content):
         more = await line.receive()
@@ -138,26 +141,26 @@ def _judged(place: Place, head: bytes) -> Verdict:
     found = _STATUS.match(head)
     if found is None:
         what = f"answered, but not with HTTP: {head[:40]!r}" if head else "closed the connection without an answer"
-        return Verdict(False, f"{_said(place)} {what}")
+        return Verdict(False, f"{said(place)} {what}")
     status = int(found[1])
-    return _OK if 200 <= status < 400 else Verdict(False, f"{_said(place)} answered with status {status}")
+    return _OK if 200 <= status < 400 else Verdict(False, f"{said(place)} answered with status {status}")
 
 
-async def _grpc(line: Line, place: Place, health: Health) -> Verdict:
+async def grpc(line: Conversation, place: Place, health: Health) -> Verdict:
     answer = grpc_health.Answer()
-    await line.send(grpc_health.request(_said(place)))
+    await line.send(grpc_health.request(said(place)))
     while answer.said is None:
         more = await line.receive()
         if not more:
-            return Verdict(False, f"{_said(place)} closed the connection without an answer")
+            return Verdict(False, f"{said(place)} closed the connection without an answer")
         answer.take(more)
         if answer.said is None:
             await line.send(answer.reply)
     status, why = answer.said.status, answer.said.why
     if status == grpc_health.SERVING:
         return _OK
-    said = why if status is None else f"health status {grpc_health.WORDS.get(status, str(status))}"
-    return Verdict(False, f"{_said(place)}: {said}")
+    words = why if status is None else f"health status {grpc_health.WORDS.get(status, str(status))}"
+    return Verdict(False, f"{said(place)}: {words}")
 
 
-_WAYS: dict[str, Callable[[Line, Place, Health], Awaitable[Verdict]]] = {"http": _http, "grpc": _grpc}
+WAYS: dict[str, Callable[[Conversation, Place, Health], Awaitable[Verdict]]] = {"http": http, "grpc": grpc}

@@ -16,7 +16,9 @@ from holdfast.model.container import STOP_S, Container, Mount, Published, is_sam
 from holdfast.ports import runtime as port
 from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.clock import Clock
+from holdfast.ports.conversation import Conversation
 from holdfast.ports.runtime import (
+    RUNS,
     CreateContainer,
     Finished,
     ImageDirectory,
@@ -213,6 +215,19 @@ class MemoryRuntime:
         self._enter("ensure_network", name)
         self.networks.setdefault(name, labels)
         self._leave("ensure_network", name)
+
+    async def closed_network(self, name: str, labels: dict[str, str]) -> str:
+        self._enter("closed_network", name)
+        self.networks.setdefault(name, labels)
+        self._leave("closed_network", name)
+        return "10.89.0.0/24"
+
+    @asynccontextmanager
+    async def connect(self, container: Container, port: int, allowed: Allowed) -> AsyncIterator[Conversation]:
+        check(allowed, RUNS, container.id)
+        self._enter("connect", container.name)
+        raise ConnectionRefusedError("nothing listens in memory")
+        yield
 
     async def remove_network(self, name: str, allowed: Allowed) -> None:
         check(allowed, port.REMOVES, name)

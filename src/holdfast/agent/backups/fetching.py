@@ -7,8 +7,12 @@ from holdfast.agent.backups.store import Store
 from holdfast.errors import Corrupt, Failed
 from holdfast.model.archive import Purpose
 from holdfast.model.backup import VerifiedReceipt
-from holdfast.ports.archive import Archiver, Progress, UnpackJob
+from holdfast.ports.archive import Archiver, Progress, Tell, Unpacked, UnpackJob
 from holdfast.ports.sealing import CannotOpen
+
+
+def _untold(progress: Progress) -> None:
+    pass
 
 
 class Fetching:
@@ -23,22 +27,25 @@ class Fetching:
     async def named(self, service: str, digest: str) -> VerifiedReceipt:
         return await self._store.named(service, digest)
 
-    async def unpack(self, found: VerifiedReceipt, sealed_key: str, top: str) -> None:
-        """`sealed_key`: an operator sealed it to this node; "": the target has one that this node can open."""
+    async def unpack(
+        self, found: VerifiedReceipt, sealed_key: str, top: str, place: str = "restore", tell: Tell = _untold
+    ) -> Unpacked:
+        """`sealed_key`: an operator sealed it to this node; "": the target has one that this node can open.
+        `place`: what it is for, which has its own directory at the archiver."""
         receipt = found.receipt
         job = UnpackJob(
             manifest=await self._store.manifest(receipt),
             digest=receipt.manifest.digest,
             identity=await self._identity(receipt.service, receipt.generation, sealed_key),
             purpose=Purpose(receipt.fleet, receipt.service, receipt.generation),
-            home=os.path.join(self._home, receipt.service, "restore"),
+            home=os.path.join(self._home, receipt.service, place),
             top=top,
         )
 
         async def fetch(digest: str) -> bytes:
             return await self._store.pack(receipt.service, receipt.generation, digest)
 
-        await self._archiver.unpack(job, fetch, _untold)
+        return await self._archiver.unpack(job, fetch, tell)
 
     async def _identity(self, service: str, generation: int, sealed_key: str) -> str:
         keys = [bytes.fromhex(sealed_key)] if sealed_key else await self._store.keys(service, generation)
@@ -52,7 +59,3 @@ class Fetching:
             remedy=f"an operator who can open them gives the key along: holdfast restore {service} --to NODE",
             code="cannot_open",
         )
-
-
-def _untold(progress: Progress) -> None:
-    pass

@@ -1,6 +1,6 @@
 """Delete backups that the retention of the revision in force does not keep, and the objects that no other one needs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 
 from holdfast.agent.backups.store import Store
 from holdfast.agent.backups.verified import Verified
@@ -16,12 +16,14 @@ from holdfast.reconcile import retention
 from holdfast.reconcile.retention import Held, Policy
 from holdfast.trust import receipts
 
+Proven = Callable[[str], Set[str]]  # service → digests of receipts of backups that a drill has verified
+
 
 class Pruning:
     """`vouch` gives the authority of the revision in force, which declares the retention."""
 
     def __init__(
-        self, *, store: Store, verified: Verified, key: IdentityKey, fleet: str, node: str, vouch: Vouch
+        self, *, store: Store, verified: Verified, key: IdentityKey, fleet: str, node: str, vouch: Vouch, proven: Proven
     ) -> None:
         self._store = store
         self._verified = verified
@@ -29,20 +31,28 @@ class Pruning:
         self._fleet = fleet
         self._node = node
         self._vouch = vouch
+        self._proven = proven
 
     async def prune(self, service: str, policy: Policy) -> int:
         """How many backups are gone. Receipts go before what they name, so that none names what is missing. A receipt
         that this node cannot verify keeps every object: what it needs is not known."""
         keys = await self._store.objects(service)
         found = await self._receipts(service, [key for key in keys if key.kind == "receipts"])
-        proven = self._verified.of(service)
+        read, proven = self._verified.of(service), self._proven(service)
         held = {
-            key.text: Held(one.id, one.receipt.sequence, one.receipt.made_s, one.receipt.cause, one.digest in proven)
+            key.text: Held(
+                one.id,
+                one.receipt.sequence,
+                one.receipt.made_s,
+                one.receipt.cause,
+                one.digest in proven,
+                one.digest in read,
+            )
             for key, one in found.items()
         }
         stays = retention.kept(held.values(), policy)
         gone = [key for key, one in found.items() if one.id not in stays]
-        if not any(one.digest in proven for one in found.values() if one.id in stays):
+        if not any(one.digest in read for one in found.values() if one.id in stays):
             return 0  # until one of those that stay was read back
         for key in gone:
             await self._delete(key)

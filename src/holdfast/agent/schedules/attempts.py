@@ -73,7 +73,7 @@ class Attempts:
 
     async def unknown(self) -> list[Container]:
         """Runs that the journal does not have: it was lost, or another program wrote these labels."""
-        seen = [one.name for one in self._containers.runs() if self._journal.made_by(RUN + one.name) is None]
+        seen = [one.name for one in self._containers.labelled("run") if self._journal.made_by(RUN + one.name) is None]
         found = [await self._runtime.container(name) for name in seen]
         return [one for one in found if one is not None and self._journal.made_by(RUN + one.name) is None]
 

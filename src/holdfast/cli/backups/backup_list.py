@@ -5,7 +5,7 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli import tables
-from holdfast.cli.backups import backup_view
+from holdfast.cli.backups import backup_view, drill_view
 from holdfast.cli.backups.backup_view import Found
 from holdfast.cli.flags import Parser
 from holdfast.cli.nodes import fleet_view
@@ -14,20 +14,22 @@ from holdfast.cli.sizes import size
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.model.backup_report import BackupState
+from holdfast.model.drill import DrillState
 from holdfast.model.duration import aged
 
 DETAILS = """\
 Each backup has a receipt that its node signed; this command verifies it. A receipt that is damaged, or of a node whose
 key the applied revision does not have, is listed as unproven and is not offered for a restore. Backups of services that
 are no longer applied are listed too. SIZE is that of the files; STORED is what the sealed objects take, which backups
-of one service share.
+of one service share. PROVEN is the age of the last drill that restored this backup and found the service healthy on it;
+FAILED: the last drill could not restore it.
 
 examples:
   holdfast backup list
   holdfast backup list web --json
 """
 
-HEADS = ("SERVICE", "ID", "MADE", "NODE", "FILES", "SIZE", "STORED", "CAUSE")
+HEADS = ("SERVICE", "ID", "MADE", "NODE", "FILES", "SIZE", "STORED", "CAUSE", "PROVEN")
 
 
 def declare(parser: Parser) -> None:
@@ -39,6 +41,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     service = args.service.removeprefix("service.")
     rows = backup_view.found(view, service)
     states = {name: one for name, one in backup_view.states(view).items() if service in ("", name)}
+    drills, now_s = drill_view.states(view), box.clock.now_s()
     if args.json:
         document = {
             "backups": [backup_view.document(row.proven) for row in rows if row.proven is not None],
@@ -46,13 +49,17 @@ def run(args: Namespace, box: Toolbox) -> int:
                 {"service": row.key.service, "key": row.key.text, "why": row.doubt} for row in rows if row.doubt
             ],
             "services": [
-                {**_state_document(name, node, state), "same_machine": _is_same_machine(view, node)}
+                {
+                    **_state_document(name, node, state),
+                    "same_machine": _is_same_machine(view, node),
+                    **drill_view.document(drills.get(name)),
+                }
                 for name, (node, state) in sorted(states.items())
             ],
         }
         box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
-    cells = [_cells(row) for row in rows if row.proven is not None]
+    cells = [_cells(row, drills.get(row.key.service), now_s) for row in rows if row.proven is not None]
     for line in tables.lines(cells, box.terminal, HEADS, tail=True):
         box.terminal.say(line)
     if not cells:
@@ -62,7 +69,9 @@ def run(args: Namespace, box: Toolbox) -> int:
             box.terminal.remark(f"Unproven: {row.doubt}")
     for name, (node, state) in sorted(states.items()):
         same = "; on the machine of its data, so it counts as no copy" if _is_same_machine(view, node) else ""
-        box.terminal.remark(f"{name}: {_words(state, node, box.clock.now_s())}{same}")
+        last = f"; last proven {drill_view.words(drills.get(name), now_s)}"
+        red = f"; {words}" if (words := drill_view.red(drills.get(name))) else ""
+        box.terminal.remark(f"{name}: {_words(state, node, now_s)}{last}{red}{same}")
     return 0
 
 
@@ -71,7 +80,7 @@ def _is_same_machine(view: FleetView, node: str) -> bool:
     return "hub" in view.applied.node(node).roles
 
 
-def _cells(row: Found) -> tuple[str, ...]:
+def _cells(row: Found, drill: DrillState | None, now_s: float) -> tuple[str, ...]:
     assert row.proven is not None
     receipt = row.proven.receipt
     return (
@@ -83,7 +92,18 @@ def _cells(row: Found) -> tuple[str, ...]:
         size(receipt.size_bytes) + (" (partial)" if receipt.partial else ""),
         size(receipt.stored_bytes),
         receipt.cause,
+        _proven(row.proven.digest, drill, now_s),
     )
+
+
+def _proven(digest: str, drill: DrillState | None, now_s: float) -> str:
+    """What the last drill says of this backup, or the last one that verified it."""
+    if drill is None:
+        return "-"
+    last = drill.last
+    if last is not None and last.backup == digest and last.verdict == "failed":
+        return "FAILED"
+    return drill_view.words(drill, now_s) if drill.proven == digest else "-"
 
 
 def _words(state: BackupState, node: str, now_s: float) -> str:

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli.backups import backup_view
+from holdfast.cli.backups import backup_view, drill_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.sizes import counted, size
@@ -31,10 +31,18 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     one = backup_view.named(view, args.service.removeprefix("service."), args.id)
-    receipt = one.receipt
+    receipt, drill = one.receipt, drill_view.states(view).get(one.receipt.service)
+    mine = drill.last if drill is not None and drill.last is not None and drill.last.backup == one.digest else None
+    proven_s = drill.proven_s if drill is not None and drill.proven == one.digest else 0.0
     if args.json:
         objects = [msgspec.to_builtins(pack) for pack in receipt.packs]
-        body = {**backup_view.document(one), "manifest": msgspec.to_builtins(receipt.manifest), "packs": objects}
+        body = {
+            **backup_view.document(one),
+            "proven": rfc3339(proven_s) if proven_s else None,
+            "verdict": mine.verdict if mine is not None else None,
+            "manifest": msgspec.to_builtins(receipt.manifest),
+            "packs": objects,
+        }
         box.terminal.say_raw(msgspec.json.encode(body).decode())
         return 0
     lines = (
@@ -47,6 +55,8 @@ def run(args: Namespace, box: Toolbox) -> int:
         f"  stored     {counted(len(receipt.packs), 'pack')}, {size(receipt.stored_bytes)}, key generation "
         f"{receipt.generation}",
         f"  digest     {one.digest}",
+        f"  proven     {rfc3339(proven_s) if proven_s else drill_view.NEVER}"
+        + (f"; the last drill {mine.verdict}: {mine.reason}" if mine is not None and mine.reason else ""),
     )
     for line in lines:
         box.terminal.say(line)

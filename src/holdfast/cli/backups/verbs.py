@@ -10,5 +10,6 @@ NOUN = Noun(
         "backup show": Verb("backups.backup_show", "show one backup: what its node signed for"),
         "backup verify": Verb("backups.backup_verify", "read every stored byte of a backup and compare it"),
         "restore": Verb("backups.restore", "bring a backup back, in the place of the data or beside it"),
+        "drill": Verb("backups.drill", "prove a backup by restoring it beside the service"),
     },
 )

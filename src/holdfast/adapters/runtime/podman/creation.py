@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.adapters.runtime.podman import sealed_env
 from holdfast.model.container import LABEL_SEALED, OUR_LABELS, Mount
-from holdfast.ports.runtime import CreateContainer
+from holdfast.ports.runtime import Closed, CreateContainer
 
 RESTARTS_MAX = 5
 CPU_PERIOD_US = 100_000
@@ -42,7 +42,9 @@ def body(made: CreateContainer, limits: Mapping[str, int]) -> dict[str, Any]:
         asked["user"] = spec.user
     if spec.command:
         asked["command"] = list(spec.command)
-    if spec.network:
+    if made.closed is not None:
+        asked |= _closed(made.closed, spec.network, spec.component)
+    elif spec.network:
         # It uses the network's own DNS server, which knows the sibling containers and forwards other names to the
         # machine's servers. With DNS servers of its own a container would not find its siblings (podman 4.3).
         asked["networks"] = {spec.network: {"aliases": [spec.component]}}
@@ -51,12 +53,28 @@ def body(made: CreateContainer, limits: Mapping[str, int]) -> dict[str, Any]:
     return asked
 
 
+def _closed(closed: Closed, network: str, component: str) -> dict[str, Any]:
+    """A closed network has no gateway and no name server. IPv6 would have one all the same: the bridge has an address
+    of its own link."""
+    return {
+        "networks": {network: {"aliases": [component], "static_ips": [closed.address]}},
+        "hostadd": [f"{name}:{address}" for name, address in closed.hosts],
+        "dns_server": ["127.0.0.1"],
+        "sysctl": {"net.ipv6.conf.eth0.disable_ipv6": "1"},
+    }
+
+
+def with_program(asked: dict[str, Any], program: str) -> dict[str, Any]:
+    """A static busybox is in it: `connect` begins there."""
+    mount = sealed_env.mount(program)
+    return asked if mount in asked["mounts"] else {**asked, "mounts": [*asked["mounts"], mount]}
+
+
 def sealed(
     asked: dict[str, Any], made: CreateContainer, image: sealed_env.Image, secret: str, program: str
 ) -> dict[str, Any]:
     """The same container, with the secret variables in a file; `secret` is its name in podman."""
-    more = sealed_env.additions(image, made.spec.command, secret)
-    return {**asked, **more, "mounts": [*asked["mounts"], sealed_env.mount(program)]}
+    return with_program({**asked, **sealed_env.additions(image, made.spec.command, secret)}, program)
 
 
 def secret_name(container: str) -> str:

@@ -6,7 +6,8 @@ The REST interface of podman 4.3 keeps two processes alive for five minutes per 
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from holdfast.adapters.process import process
 from holdfast.errors import TryLater
@@ -40,14 +41,27 @@ class Execution:
                 await asyncio.shield(child.wait())
         return Finished(code, output.decode("utf-8", errors="replace"))
 
-    async def _spawn(self, words: Sequence[str]) -> asyncio.subprocess.Process:
+    @asynccontextmanager
+    async def piped(self, id: str, words: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A command whose two streams the caller has. It ends with the context."""
+        mark = f"{MARK}={os.urandom(8).hex()}"
+        child = await self._spawn([*self._command, "--interactive", "--env", mark, id, *words], is_piped=True)
+        try:
+            yield child
+        finally:
+            if child.returncode is None:
+                _end_inside(id, mark)
+                child.kill()
+                await asyncio.shield(child.wait())
+
+    async def _spawn(self, words: Sequence[str], is_piped: bool = False) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
                 *words,
                 env=self._environ,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.PIPE if is_piped else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
+                stderr=asyncio.subprocess.DEVNULL if is_piped else asyncio.subprocess.STDOUT,
                 start_new_session=True,
             )
         except OSError as trouble:

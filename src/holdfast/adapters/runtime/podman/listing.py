@@ -22,6 +22,8 @@ from holdfast.ports.runtime import touches
 LIST_S = 20.0
 SLOW_S, PING_S = 1.0, 3.0  # with a look every ten seconds, the truth is shown within 15
 TOGETHER = 8
+LIST_TRIES = 3
+GONE = "no such container"  # podman answers so with a status of 500 while it removes one
 UNKNOWN = -1  # exit code of a dead container that podman still reports as running
 
 PHASE: dict[str, ContainerPhase] = {
@@ -172,8 +174,8 @@ class Listing:
         return self._container(row, is_of_root(self._libpod.socket))
 
     async def _rows(self, params: dict[str, str]) -> list[_Row]:
-        """Podman's list fails if a container is removed meanwhile: then it is requested once more."""
-        for _ in range(2):
+        """Podman's list fails if a container is removed meanwhile: then it is requested again."""
+        for _ in range(LIST_TRIES):
             try:
                 return _rows.decode(await self._listed(params))
             except Refused as no:
@@ -290,7 +292,7 @@ async def inspect(libpod: Libpod, id: str) -> Details | None:
     try:
         answer = await libpod.call("GET", f"containers/{id}/json", timeout_s=LIST_S)
     except Refused as no:
-        if no.absent:
+        if no.absent or no.cause == GONE:
             return None
         raise stumbled(no) from no
     return _details.decode(answer.body)

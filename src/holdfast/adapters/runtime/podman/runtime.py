@@ -14,6 +14,7 @@ from holdfast.adapters.runtime.podman.ending import Ending
 from holdfast.adapters.runtime.podman.execution import TIMED_OUT, Execution
 from holdfast.adapters.runtime.podman.frame import Frames, log_line
 from holdfast.adapters.runtime.podman.happening import Happening
+from holdfast.adapters.runtime.podman.inside import Inside
 from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, stumbled
 from holdfast.adapters.runtime.podman.listing import Listing, inspect
 from holdfast.adapters.runtime.podman.service import Foreign, Service
@@ -21,7 +22,16 @@ from holdfast.errors import Failed
 from holdfast.model.container import Container, is_same
 from holdfast.ports import runtime as port
 from holdfast.ports.allowed import Allowed, check
-from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, LogLine, Progress, name_taken
+from holdfast.ports.conversation import Conversation
+from holdfast.ports.runtime import (
+    RUNS,
+    CreateContainer,
+    Finished,
+    ImageDirectory,
+    LogLine,
+    Progress,
+    name_taken,
+)
 
 SHORT_S = 10.0
 GLANCE_S = 1.0
@@ -32,6 +42,17 @@ LIMITS_MAX = {"nofile": 1048576, "nproc": 32768}  # 32768 is the limit of podman
 
 class _Inspected(msgspec.Struct, frozen=True, rename="pascal"):
     config: sealed_env.Image = sealed_env.Image()
+
+
+class _Subnet(msgspec.Struct, frozen=True):
+    subnet: str
+    gateway: str | None = None
+
+
+class _Network(msgspec.Struct, frozen=True):
+    subnets: tuple[_Subnet, ...]
+    internal: bool = False
+    dns_enabled: bool = False
 
 
 class Podman:
@@ -120,6 +141,27 @@ class Podman:
             if no.status != 409:
                 raise refusal.failed(f"cannot create the network {name}", no) from no
 
+    async def closed_network(self, name: str, labels: dict[str, str]) -> str:
+        """Internal and without DNS: podman then gives it no gateway, so that the node has no address there."""
+        wanted = {"name": name, "labels": labels, "driver": "bridge", "internal": True, "dns_enabled": False}
+        try:
+            try:
+                answer = await self._libpod.call("POST", "networks/create", body=wanted)
+            except Refused as no:
+                if no.status != 409:
+                    raise
+                answer = await self._libpod.call("GET", f"networks/{name}/json")
+        except Refused as no:
+            raise refusal.failed(f"cannot create the network {name}", no) from no
+        made = msgspec.json.decode(answer.body, type=_Network)
+        if not made.internal or made.dns_enabled or any(one.gateway for one in made.subnets):
+            raise Failed(
+                f"podman made the network {name} with a way out",
+                remedy=f"on the node: podman network inspect {name}",
+                code="network_open",
+            )
+        return made.subnets[0].subnet
+
     async def remove_network(self, name: str, allowed: Allowed) -> None:
         check(allowed, port.REMOVES, name)
         try:
@@ -136,6 +178,8 @@ class Podman:
 
     async def _made(self, made: CreateContainer) -> str:
         asked = creation.body(made, self._limits)
+        if made.closed is not None:
+            asked = creation.with_program(asked, sealed_env.static_busybox())
         if not made.secret_env:
             return await self._create(made, asked)
         secret = creation.secret_name(made.name)
@@ -220,6 +264,13 @@ class Podman:
             )
         sealed = sealed_env.is_sealed(details.config.labels or {})
         return await self._execution.run(id, sealed_env.wrapped(command) if sealed else command, timeout_s)
+
+    @asynccontextmanager
+    async def connect(self, container: Container, port: int, allowed: Allowed) -> AsyncIterator[Conversation]:
+        check(allowed, RUNS, container.id)
+        words = (sealed_env.PROGRAM, "nc", container.address, str(port))
+        async with self._execution.piped(container.id, words) as child:
+            yield Inside(child)
 
     async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
         check(allowed, port.RUNS, made.name)

@@ -69,7 +69,7 @@ def static_busybox() -> str:
         if is_static(path):
             return path
     raise Failed(
-        "a secret is requested as an environment variable, but this node has no static busybox to set it",
+        "this node has no static busybox, which sets secrets that are variables and checks the health of a drill",
         remedy="on the node: apt install busybox-static; or mount the secret as a file (omit env)",
         code="no_busybox",
     )

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.services.data.volumes import ALONE, Admission, Volumes
 from holdfast.agent.services.door import REPLACE, START, STOP, Door, Ground
@@ -20,7 +22,7 @@ from holdfast.model.container import (
     Mount,
     Published,
 )
-from holdfast.ports.runtime import CreateContainer, Finished
+from holdfast.ports.runtime import Closed, CreateContainer, Finished
 
 TAIL_S = 5.0
 TAIL_LINES = 20
@@ -84,9 +86,9 @@ class Containers:
     def of(self, service: str) -> tuple[Container, ...]:
         return self._inventory.of(service)
 
-    def runs(self) -> tuple[Container, ...]:
-        """Labelled as runs of schedules of this fleet, as they were last seen."""
-        labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: "run"}
+    def labelled(self, kind: str) -> tuple[Container, ...]:
+        """Of this fleet and for this purpose (`run` of a schedule, `drill`), as they were last seen."""
+        labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: kind}
         return tuple(one for one in self._inventory.all() if labels.items() <= one.labels.items())
 
     def note(self, names: list[str]) -> None:
@@ -134,6 +136,11 @@ class Containers:
         opened; `forget_secrets` once it is gone."""
         self._volumes.attach(spec, Admission(frozenset(), deployment))
         return self._prepared(name, spec, labels, (), restart=False)
+
+    def apart(self, name: str, spec: ContainerSpec, labels: dict[str, str], closed: Closed) -> CreateContainer:
+        """A container in a closed network that gets no volume of its service: what it mounts is scratch. Its secrets
+        are opened; `forget_secrets` once it is gone."""
+        return replace(self._prepared(name, spec, labels, (), restart=False), dns=(), closed=closed)
 
     def _prepared(
         self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish, restart: bool

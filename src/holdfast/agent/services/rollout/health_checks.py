@@ -29,7 +29,8 @@ class Probed:
 
 class HealthChecks:
     """`felt` is called when the health of a container changed. No start period is longer than `start_s` answers,
-    unless that is 0.0. `may_run` asks the gate whether a command may run inside a container."""
+    unless that is 0.0. `may_run` asks the gate whether a command may run inside a container; `inside` are the types of
+    checks that run one."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class HealthChecks:
         may_run: Callable[[Container], Allowed],
         felt: Callable[[], None],
         start_s: Callable[[], float] = lambda: 0.0,
+        inside: frozenset[str] = frozenset({"exec"}),
     ) -> None:
         self._prober = prober
         self._may_run = may_run
@@ -46,6 +48,7 @@ class HealthChecks:
         self._patients: dict[str, Probed] = {}
         self._moved = asyncio.Condition()
         self._start_s = start_s
+        self._inside = inside
 
     # ---- following
 
@@ -152,7 +155,7 @@ class HealthChecks:
         """The first bad one, or that of the last check."""
         for check in checks:
             try:
-                allowed = self._may_run(container) if check.type == "exec" else None
+                allowed = self._may_run(container) if check.type in self._inside else None
             except HoldfastError as trouble:
                 return Verdict(False, trouble.message)
             verdict = await self._prober.probe(container, check, allowed)

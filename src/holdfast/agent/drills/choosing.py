@@ -1,0 +1,68 @@
+"""The backup that a drill proves: the newest one, which this node's own book knows, or the one that an order names."""
+
+from collections.abc import Callable, Sequence
+
+from holdfast.agent.backups.store import Store
+from holdfast.errors import Corrupt, Failed
+from holdfast.model.backup import VerifiedReceipt
+from holdfast.model.backup_key import BackupKey
+from holdfast.model.backup_report import BackupMade
+from holdfast.ports.identity_key import IdentityKey
+from holdfast.trust import receipts
+
+READ = 20  # the newest ones: damaged or foreign ones hide no older one
+
+
+class Choosing:
+    """`last` answers the newest backup that this node has made, from its own disk."""
+
+    def __init__(
+        self, store: Store, key: IdentityKey, node: tuple[str, str], last: Callable[[str], BackupMade | None]
+    ) -> None:
+        self._store = store
+        self._key = key
+        self._fleet, self._node = node
+        self._last = last
+
+    def newest(self, service: str) -> str:
+        """The digest, as far as this node's book knows; "" if there is none."""
+        last = self._last(service)
+        return last.digest if last is not None else ""
+
+    async def chosen(self, service: str, digest: str) -> VerifiedReceipt:
+        """A target that shows an older backup as the newest has lost one, or lies."""
+        if digest:
+            return await self._store.named(service, digest)
+        last, keys = self._last(service), await self._store.receipts(service)
+        newest = await self._newest(service, keys)
+        if last is None and newest is None:
+            raise Failed(
+                f"{service} has no backup yet", remedy=f"holdfast backup {service} --wait", code="no_backup_yet"
+            )
+        if last is not None and last.digest not in {key.digest for key in keys}:
+            shown = (
+                f"the newest one there is number {newest.receipt.sequence}" if newest is not None else "none is there"
+            )
+            raise Corrupt(
+                f"backup {last.id} of {service}, number {last.sequence}, is missing where it was stored: {shown}",
+                remedy=f"holdfast backup {service} --wait",
+                code="not_the_newest",
+            )
+        if newest is None or (last is not None and newest.receipt.sequence < last.sequence):
+            assert last is not None
+            return await self._store.named(service, last.digest)  # says what is wrong with it
+        return newest
+
+    async def is_stored(self, found: VerifiedReceipt) -> bool:
+        keys = await self._store.receipts(found.receipt.service)
+        return any(key.digest == found.digest for key in keys)
+
+    async def _newest(self, service: str, keys: Sequence[BackupKey]) -> VerifiedReceipt | None:
+        """That this node signed: a target may claim anything else."""
+        for key in reversed(keys[-READ:]):
+            try:
+                content = await self._store.read_receipt(key)
+                return receipts.verify(content, self._fleet, service, {self._node: self._key.line})
+            except Corrupt:
+                continue
+        return None

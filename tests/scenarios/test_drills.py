@@ -1,0 +1,489 @@
+"""Drills of a node over memory, in virtual time: when they run, what they try, their verdicts, and what they leave."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.adapters.prober.memory import MemoryProber
+from holdfast.adapters.runtime.memory import Behaviour, Call, Image
+from holdfast.adapters.storage.memory_scratch import MemoryScratch
+from holdfast.agent.drills.remains import FACT
+from holdfast.agent.keeper import OrderRun
+from holdfast.errors import Failed, TryLater, Unreachable
+from holdfast.gate.containers import RUN
+from holdfast.model.container import LABEL_INFRASTRUCTURE
+from holdfast.model.drill import Drill, DrillResult, DrillState
+from holdfast.model.fleet import Backups, Component, Fleet, Route, Service, Volume
+from holdfast.model.journal import Operation
+from holdfast.ports.prober import Verdict
+from holdfast.ports.runtime import CreateContainer, Finished
+from tests.fleets.agents import until
+from tests.fleets.deploying import Scene, Story, component, image, play, service
+from tests.fleets.desks import OPERATOR
+from tests.scenarios import test_backups as backups
+from tests.scenarios.test_backups import DAY_S, HOUR_S, archiver, ordered, stored, target, write
+
+CMD = ("check-it", "--all")
+STEPS = (
+    ("closed_network", "_drill-"),
+    ("create", "_drill-"),
+    ("start", "_drill-"),
+    ("container", "_drill-"),
+    ("exec", "_drill-"),
+    ("stop", "_drill-"),
+    ("remove", "_drill-"),
+    ("remove_network", "_drill-"),
+)
+
+
+def fleet(drill_interval: str = "7d", interval: str = "24h", **changed: Any) -> Fleet:
+    made = backups.fleet(interval, **changed)
+    return replace(made, backups=replace(made.backups, drill_interval=drill_interval))
+
+
+def play_drills(story: Story, declared: Fleet | None = None) -> None:
+    backups.play_backups(story, declared or fleet())
+
+
+def keeper_of(one: Scene) -> Any:
+    return next(keeper for keeper in one.machine.built.keepers.every if keeper.name == "drills")
+
+
+def state(one: Scene) -> DrillState:
+    (found,) = keeper_of(one).section().drills
+    assert isinstance(found, DrillState)
+    return found
+
+
+def scratch(one: Scene) -> MemoryScratch:
+    found = one.machine.drills.scratch
+    assert isinstance(found, MemoryScratch)
+    return found
+
+
+def prober(one: Scene) -> MemoryProber:
+    found = one.machine.drills.prober
+    assert isinstance(found, MemoryProber)
+    return found
+
+
+def calls(one: Scene, verb: str) -> list[Call]:
+    return [call for call in one.machine.runtime.calls if call.verb == verb and "_drill-" in call.subject]
+
+
+async def drilled(one: Scene, **given: str) -> DrillResult:
+    """By order; its result."""
+    order = await ordered(one, "drill", **given)
+    await until(one.rig, lambda: _last(one) is not None and _last(one).order == order, 4 * HOUR_S)  # type: ignore[union-attr]
+    found = _last(one)
+    assert found is not None
+    return found
+
+
+def _last(one: Scene) -> DrillResult | None:
+    section = keeper_of(one).section().drills
+    return section[0].last if section else None
+
+
+async def tidied(one: Scene) -> None:
+    await until(one.rig, lambda: not remains(one), HOUR_S)
+
+
+def remains(one: Scene) -> list[str]:
+    """Of drills: containers, networks, directories, and notes of the journal."""
+    journal, runtime = one.machine.journal, one.machine.runtime
+    names = [kept.seen.name for kept in runtime._kept.values() if kept.seen.labels.get(LABEL_INFRASTRUCTURE) == "drill"]
+    made = {call.subject for call in calls(one, "create")}
+    noted = [name for name in made if journal.made_by(RUN + name) is not None]
+    staged = [FACT] if journal.fact(FACT) is not None else []
+    networks = [name for name in runtime.networks if "_drill-" in name]
+    return [*names, *noted, *staged, *networks, *scratch(one).contents]
+
+
+def watched(one: Scene) -> list[CreateContainer]:
+    """Every container of a drill, as it is created from now on."""
+    found: list[CreateContainer] = []
+    create = one.machine.runtime.create
+
+    async def noted(made: CreateContainer, allowed: Any) -> str:
+        if "_drill-" in made.name:
+            found.append(made)
+        return await create(made, allowed)
+
+    one.machine.runtime.create = noted  # type: ignore[method-assign]
+    return found
+
+
+# ---- when
+
+
+def test_a_backup_is_proven_at_drill_interval_also_without_a_hub_h60() -> None:
+    async def story(one: Scene) -> None:
+        one.machine.link.away = True  # type: ignore[attr-defined]
+        await asyncio.sleep(2 * HOUR_S)
+        first = state(one).last
+        assert first is not None and (first.verdict, first.cause) == ("verified", "schedule")
+        at = {first.at_s}
+        for _ in range(21):
+            await asyncio.sleep(DAY_S)
+            last = state(one).last
+            assert last is not None
+            at.add(last.at_s)
+        gaps = [after - before for before, after in zip(sorted(at), sorted(at)[1:], strict=False)]
+        assert len(at) in (10, 11, 12) and all(round(gap / DAY_S) == 2 for gap in gaps[1:]), gaps
+        assert remains(one) == [] and "backup_not_proven" not in one.findings()
+
+    play_drills(story, fleet("2d"))
+
+
+def test_an_order_proves_the_newest_backup_now_and_its_evidence_is_reported() -> None:
+    async def story(one: Scene) -> None:
+        write(one, b"second")
+        await ordered(one, "backup")
+        await backups.made(one, 2)
+        await asyncio.sleep(1)
+        before = dict(one.machine.storage.contents["web"])
+        result = await drilled(one)
+        newest = stored(one)[-1]
+        assert (result.verdict, result.backup, result.cause) == ("verified", newest.digest, "order")
+        assert result.sequence == 2 and result.files == newest.receipt.files
+        assert any("main is healthy: http 8080 /health" in check for check in result.checks), result.checks
+        assert state(one).proven == newest.digest and state(one).proven_s == result.at_s
+        await tidied(one)
+        assert one.machine.storage.contents["web"] == before, "the data of the service is not touched"
+
+    play_drills(story)
+
+
+def test_an_order_may_name_an_older_backup() -> None:
+    async def story(one: Scene) -> None:
+        first = stored(one)[0]
+        write(one, b"second")
+        await ordered(one, "backup")
+        await backups.made(one, 2)
+        result = await drilled(one, backup=first.digest)
+        assert (result.verdict, result.backup, result.sequence) == ("verified", first.digest, 1)
+        result = await drilled(one, backup="0" * 64)
+        assert result.verdict == "failed" and "there is no backup 0000" in result.reason
+
+    play_drills(story)
+
+
+def test_a_hub_brings_a_drill_forward_and_displaces_no_order() -> None:
+    """How often it may: tests/specs/trust/test_orders.py."""
+
+    async def story(one: Scene) -> None:
+        act = keeper_of(one).acts["drill"]
+        asked = OrderRun(Operation("a1", "drill", "service.web", one.rig.clock.now_s()), None)
+        assert await act.perform(asked) == "a drill of service.web begins"
+        await until(one.rig, lambda: _last(one) is not None)
+        last = _last(one)
+        assert last is not None and (last.verdict, last.cause, last.order) == ("verified", "hub", "")
+        prober(one).script(one.one().image, Verdict(False, "status 500"))
+        order = await ordered(one, "drill")
+        await act.perform(asked)
+        await until(one.rig, lambda: _last(one) is not None and _last(one).order == order)  # type: ignore[union-attr]
+
+    play_drills(story)
+
+
+def test_a_service_without_a_backup_is_not_drilled_and_one_that_is_refused_says_so() -> None:
+    async def story(one: Scene) -> None:
+        await one.settled()
+        await asyncio.sleep(DAY_S)
+        assert keeper_of(one).section().drills == ()
+        signed = one.rig.order("w1", one.machine.journal.highest_counter() + 1, "drill", 900, "service.web")
+        id = await one.rig.desk.submit(OPERATOR, signed)
+        await until(one.rig, lambda: one.machine.journal.result_of(id) is not None)
+        found = one.machine.journal.result_of(id)
+        assert found is not None and (found.outcome, found.code) == ("failed", "not_found")
+
+    play({"web": service()}, story)
+
+
+def test_not_proven_for_two_intervals_is_a_finding_and_ends_with_a_proof_i_32() -> None:
+    async def story(one: Scene) -> None:
+        prober(one).script(one.one().image, Verdict(False, "it answered with status 500"))
+        await asyncio.sleep(5 * DAY_S)
+        assert "no backup of web is proven" in one.findings()["backup_not_proven"] and state(one).overdue
+        assert "drill_failed" in one.findings()
+        prober(one).script(one.one().image, Verdict(True))
+        assert (await drilled(one)).verdict == "verified"
+        await asyncio.sleep(20)
+        assert {"backup_not_proven", "drill_failed"} & one.findings().keys() == set() and not state(one).overdue
+
+    play_drills(story, fleet("2d"))
+
+
+# ---- what is tried
+
+
+def test_the_copy_has_image_variables_and_volumes_and_no_way_out() -> None:
+    async def story(one: Scene) -> None:
+        found = watched(one)
+        assert (await drilled(one)).verdict == "verified"
+        (made,) = found
+        spec, serving = made.spec, one.machine.runtime.made(one.one().id).spec
+        assert (spec.reference, spec.env, spec.command, spec.user) == (
+            *(serving.reference, serving.env, serving.command, serving.user),
+        )
+        assert {mount.target for mount in spec.mounts} == {mount.target for mount in serving.mounts}
+        assert all(mount.source.startswith("/memory/.drills/web-") for mount in spec.mounts)
+        assert made.publish == () and not made.restart and made.dns == () and spec.ports == ()
+        assert made.closed is not None and spec.network.endswith(spec.network.rpartition("_drill-")[2])
+        assert made.labels.get("holdfast.service") is None and spec.cpu_millicores and spec.memory_bytes
+        assert [row.container for row in one.machine.built.services.section().containers if "drill" in row.id] == []
+
+    play_drills(story)
+
+
+def test_all_components_are_tried_by_name_and_one_that_waits_for_another_is_started_again() -> None:
+    volumes = (Volume("book", "/book", "backup"),)
+    two = Service(
+        (component(1, "main", volumes=volumes), Component("helper", component().image, routes=(Route("x", 9),)))
+    )
+
+    async def story(one: Scene) -> None:
+        found = watched(one)
+        await one.settled()
+        await backups.made(one, 1)
+        result = await drilled(one)
+        assert result.verdict == "verified" and len(found) == 2, result
+        main, helper = sorted(found, key=lambda made: made.name, reverse=True)
+        assert main.closed is not None and helper.closed is not None
+        assert main.closed.hosts == helper.closed.hosts == (("main", "10.89.0.2"), ("helper", "10.89.0.3"))
+        assert (main.closed.address, helper.closed.address) == ("10.89.0.2", "10.89.0.3")
+
+    play(replace(fleet(), services={"web": two}), story)
+
+
+def test_cmd_of_the_drill_runs_inside_within_its_timeout() -> None:
+    said: list[tuple[str, ...]] = []
+
+    def answers(code: int) -> Behaviour:
+        def execute(command: Any) -> Finished:
+            said.append(tuple(command))
+            return Finished(code, "2 rows are missing\n")
+
+        return Behaviour(executes=execute)
+
+    async def story(one: Scene) -> None:
+        image = one.one().image
+        one.machine.runtime.behaviours[image] = answers(0)
+        result = await drilled(one)
+        assert result.verdict == "verified" and said == [CMD]
+        assert "cmd of [drill] ended with exit code 0 in main" in result.checks
+        one.machine.runtime.behaviours[image] = answers(3)
+        result = await drilled(one)
+        assert result.verdict == "failed" and "exit code 3 in main: 2 rows are missing" in result.reason
+        one.machine.runtime.behaviours[image] = Behaviour(exec_s=100.0)
+        result = await drilled(one)
+        assert result.verdict == "failed" and "exit code 124" in result.reason and result.took_s < 90
+
+    play_drills(story, fleet(drill=Drill(CMD, "1m")))
+
+
+# ---- verdicts
+
+
+def test_an_app_that_starts_and_is_not_healthy_is_red_with_its_last_lines() -> None:
+    async def story(one: Scene) -> None:
+        image = one.one().image
+        one.machine.runtime.behaviours[image] = Behaviour(says=("cannot read table 7",))
+        prober(one).script(image, Verdict(False, "10.89.0.2:8080 answered with status 500"))
+        result = await drilled(one)
+        assert result.verdict == "failed" and "answered with status 500" in result.reason
+        assert result.lines == ("cannot read table 7",)
+        assert "is not good: main is not healthy" in one.findings()["drill_failed"]
+        await tidied(one)
+
+    play_drills(story)
+
+
+def test_an_app_that_ends_on_the_restored_data_is_red() -> None:
+    async def story(one: Scene) -> None:
+        one.machine.runtime.behaviours[one.one().image] = Behaviour(exit_after_s=0.2, exit_code=7)
+        result = await drilled(one)
+        assert result.verdict == "failed" and "main" in result.reason
+        assert len(calls(one, "start")) > 1, "podman would start it again, and so does a drill"
+        await tidied(one)
+
+    play_drills(story)
+
+
+def test_damaged_missing_foreign_and_older_bytes_are_red() -> None:
+    async def story(one: Scene) -> None:
+        write(one, b"second")
+        await ordered(one, "backup")
+        first, newest = await backups.made(one, 2)
+        await asyncio.sleep(1)
+        whole = dict(target(one))
+        pack = next(key for key in whole if newest.receipt.packs[0].digest in key)
+        receipt = next(key for key in whole if newest.digest in key)
+        older = next(key for key in whole if first.digest in key)
+        manifest = next(key for key in whole if newest.receipt.manifest.digest in key)
+        sealed = next(key for key in whole if "/keys/" in key)
+        for broken, words in (
+            ({pack: whole[pack][:-1]}, "do not have the digest"),
+            ({pack: b""}, "do not have the digest"),
+            ({pack: None}, "missing where it was stored"),
+            (
+                {manifest: whole[next(key for key in whole if first.receipt.manifest.digest in key)]},
+                "do not have the digest",
+            ),
+            ({receipt: None}, "the newest one there is number 1"),
+            ({receipt: None, older: None}, "none is there"),
+            ({receipt: whole[older]}, "do not have the digest"),
+            ({sealed: None}, "cannot open"),
+        ):
+            target(one).update({key: text for key, text in broken.items() if text is not None})
+            for key in (key for key, text in broken.items() if text is None):
+                target(one).pop(key)
+            result = await drilled(one)
+            assert result.verdict == "failed" and words in result.reason, (words, result)
+            assert result.backup == newest.digest, "of the one that this node's book names"
+            target(one).clear()
+            target(one).update(whole)
+            await tidied(one)
+        assert (await drilled(one)).verdict == "verified"
+
+    play_drills(story)
+
+
+def test_what_says_nothing_about_the_backup_is_inconclusive_and_tried_again() -> None:
+    async def story(one: Scene) -> None:
+        place, image = one.machine.backups.target, one.one().image
+        place.trouble = Unreachable("the hub does not answer", remedy="wait", code="unreachable")  # type: ignore[attr-defined]
+        result = await drilled(one)
+        assert result.verdict == "inconclusive" and "the hub does not answer" in result.reason
+        assert "drill_failed" not in one.findings() and "had no result" in one.findings()["drill_inconclusive"]
+        place.trouble = None  # type: ignore[attr-defined]
+        await asyncio.sleep(HOUR_S)
+        last = _last(one)
+        assert last is not None and (last.verdict, last.cause) == ("verified", "schedule"), "half an hour later"
+        assert "drill_inconclusive" not in one.findings()
+        scratch(one).room = 1 << 20
+        result = await drilled(one)
+        assert result.verdict == "inconclusive" and "bytes of disk" in result.reason and calls(one, "create")
+        scratch(one).room = 1 << 40
+        one.machine.runtime.here.discard(image)
+        one.machine.runtime.images[image] = replace(
+            one.machine.runtime.images.get(image),
+            trouble=Failed("no such image", remedy="push it", code="image_unknown"),
+        )
+        result = await drilled(one)
+        assert result.verdict == "inconclusive" and "no such image" in result.reason
+        await tidied(one)
+        assert state(one).proven_s, "what was proven before stays"
+
+    play_drills(story)
+
+
+def test_a_restart_of_the_agent_forgets_no_verdict() -> None:
+    async def story(one: Scene) -> None:
+        prober(one).script(one.one().image, Verdict(False, "status 500"))
+        result = await drilled(one)
+        assert result.verdict == "failed"
+        await one.kill()
+        one.start()
+        await asyncio.sleep(60)
+        assert _last(one) == result and "drill_failed" in one.findings()
+
+    play_drills(story)
+
+
+# ---- beside the service
+
+
+def test_a_drill_gives_way_to_a_deployment_and_is_repeated_afterwards_m100() -> None:
+    async def story(one: Scene) -> None:
+        prober(one).script(one.one().image, Verdict(False, "not yet"))
+        one.machine.runtime.images[image(2)] = Image(pull_s=5.0)
+        order = await ordered(one, "drill")
+        await until(one.rig, lambda: bool(calls(one, "start")))
+        one.apply({"web": backups.web(2)})
+        await one.settled()
+        assert _last(one) is None or _last(one).order != order  # type: ignore[union-attr]
+        await until(one.rig, lambda: _last(one) is not None and _last(one).order == order, HOUR_S)  # type: ignore[union-attr]
+        last = _last(one)
+        assert last is not None and last.verdict == "verified"
+        await tidied(one)
+
+    play_drills(story)
+
+
+def test_a_drill_holds_up_no_backup_that_is_due() -> None:
+    async def story(one: Scene) -> None:
+        prober(one).script(one.one().image, Verdict(False, "not yet"))
+        await ordered(one, "drill")
+        await until(one.rig, lambda: bool(calls(one, "start")))
+        await ordered(one, "backup")
+        await backups.made(one, 2, 5)
+        assert state(one).running_s, "the drill still runs"
+
+    play_drills(story)
+
+
+def test_the_newest_proven_backup_is_never_pruned() -> None:
+    async def story(one: Scene) -> None:
+        result = await drilled(one)
+        assert result.verdict == "verified"
+        prober(one).script(one.one().image, Verdict(False, "status 500"))
+        await asyncio.sleep(12 * HOUR_S)
+        left = [one.digest for one in stored(one)]
+        assert result.backup in left and len(left) <= 4, "of the hourly ones two stay, and the proven one"
+
+    play_drills(story, fleet(interval="1h", retain=2))
+
+
+# ---- what is left
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("verb", "subject"), STEPS)
+def test_a_runtime_that_fails_at_any_step_leaves_nothing(verb: str, subject: str, when: Any) -> None:
+    async def story(one: Scene) -> None:
+        one.machine.runtime.cut(verb, subject, when, TryLater("podman is away", remedy="wait", code="runtime_away"))
+        result = await drilled(one)
+        assert result.verdict in ("verified", "inconclusive"), result
+        await tidied(one)
+        await asyncio.sleep(60)
+        assert "drill_left" not in one.findings() and "drill_failed" not in one.findings()
+
+    play_drills(story, fleet(drill=Drill(CMD)))
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.05, 0.3, 1.0, 2.5])
+def test_an_agent_that_dies_during_a_drill_removes_what_is_left_at_its_next_start(pause_s: float) -> None:
+    async def story(one: Scene) -> None:
+        slow = asyncio.Event()
+        prober(one).script(one.one().image, Verdict(False, "not yet"))
+        archiver(one).gate = None
+        await ordered(one, "drill")
+        await asyncio.sleep(pause_s)
+        await one.kill()
+        prober(one).script(one.one().image if one.agent is None else "", Verdict(True))
+        one.start()
+        slow.set()
+        await until(one.rig, lambda: not [name for name in remains(one) if "_drill-" in name], 60)
+
+    play_drills(story)
+
+
+def test_containers_with_our_label_that_the_journal_does_not_know_are_told_and_not_touched() -> None:
+    async def story(one: Scene) -> None:
+        from holdfast.model.container import LABEL_FLEET, Container
+
+        labels = {LABEL_FLEET: one.machine.membership.fleet, LABEL_INFRASTRUCTURE: "drill"}
+        one.machine.runtime.place(Container("f" * 64, "hf-abcdef-web_drill-x-1", "running", True, labels))
+        await asyncio.sleep(60)
+        assert "hf-abcdef-web_drill-x-1" in one.findings()["drill_left"]
+        assert one.machine.runtime.named("hf-abcdef-web_drill-x-1").running
+
+    play_drills(story)
+
+
+def test_backups_of_a_fleet_say_their_intervals() -> None:
+    assert Backups().drill_interval == "7d"
