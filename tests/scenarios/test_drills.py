@@ -15,7 +15,7 @@ from holdfast.errors import Failed, TryLater, Unreachable
 from holdfast.gate.containers import RUN
 from holdfast.model.container import LABEL_INFRASTRUCTURE
 from holdfast.model.drill import Drill, DrillResult, DrillState
-from holdfast.model.fleet import Backups, Component, Fleet, Route, Service, Volume
+from holdfast.model.fleet import Component, Fleet, Route, Service, Volume
 from holdfast.model.journal import Operation
 from holdfast.ports.prober import Verdict
 from holdfast.ports.runtime import CreateContainer, Finished
@@ -121,7 +121,7 @@ def watched(one: Scene) -> list[CreateContainer]:
 
 def test_a_backup_is_proven_at_drill_interval_also_without_a_hub_h60() -> None:
     async def story(one: Scene) -> None:
-        one.machine.link.away = True  # type: ignore[attr-defined]
+        one.machine.link.away = True
         await asyncio.sleep(2 * HOUR_S)
         first = state(one).last
         assert first is not None and (first.verdict, first.cause) == ("verified", "schedule")
@@ -234,7 +234,7 @@ def test_the_copy_has_image_variables_and_volumes_and_no_way_out() -> None:
         assert made.publish == () and not made.restart and made.dns == () and spec.ports == ()
         assert made.closed is not None and spec.network.endswith(spec.network.rpartition("_drill-")[2])
         assert made.labels.get("holdfast.service") is None and spec.cpu_millicores and spec.memory_bytes
-        assert [row.container for row in one.machine.built.services.section().containers if "drill" in row.id] == []
+        assert [row.component for row in one.machine.built.services.section().containers] == ["main"]
 
     play_drills(story)
 
@@ -325,14 +325,12 @@ def test_damaged_missing_foreign_and_older_bytes_are_red() -> None:
         older = next(key for key in whole if first.digest in key)
         manifest = next(key for key in whole if newest.receipt.manifest.digest in key)
         sealed = next(key for key in whole if "/keys/" in key)
+        other = whole[next(key for key in whole if first.receipt.manifest.digest in key)]
         for broken, words in (
             ({pack: whole[pack][:-1]}, "do not have the digest"),
-            ({pack: b""}, "do not have the digest"),
+            ({pack: b""}, "is empty"),
             ({pack: None}, "missing where it was stored"),
-            (
-                {manifest: whole[next(key for key in whole if first.receipt.manifest.digest in key)]},
-                "do not have the digest",
-            ),
+            ({manifest: other}, "do not have the digest"),
             ({receipt: None}, "the newest one there is number 1"),
             ({receipt: None, older: None}, "none is there"),
             ({receipt: whole[older]}, "do not have the digest"),
@@ -369,10 +367,8 @@ def test_what_says_nothing_about_the_backup_is_inconclusive_and_tried_again() ->
         assert result.verdict == "inconclusive" and "bytes of disk" in result.reason and calls(one, "create")
         scratch(one).room = 1 << 40
         one.machine.runtime.here.discard(image)
-        one.machine.runtime.images[image] = replace(
-            one.machine.runtime.images.get(image),
-            trouble=Failed("no such image", remedy="push it", code="image_unknown"),
-        )
+        no_image = Failed("no such image", remedy="push it", code="image_unknown")
+        one.machine.runtime.images[image] = Image(trouble=no_image)
         result = await drilled(one)
         assert result.verdict == "inconclusive" and "no such image" in result.reason
         await tidied(one)
@@ -483,7 +479,3 @@ def test_containers_with_our_label_that_the_journal_does_not_know_are_told_and_n
         assert one.machine.runtime.named("hf-abcdef-web_drill-x-1").running
 
     play_drills(story)
-
-
-def test_backups_of_a_fleet_say_their_intervals() -> None:
-    assert Backups().drill_interval == "7d"

@@ -13,7 +13,7 @@ from msgspec import Struct
 from holdfast.errors import Failed
 from holdfast.model.container import Container, ContainerSpec, Mount
 from holdfast.ports.allowed import Allowed
-from holdfast.ports.conversation import Conversation
+from holdfast.ports.conversation import Conversation as Conversation
 
 Progress = Callable[[str], None]  # one short line
 

@@ -159,7 +159,12 @@ def test_the_status_of_a_hub_is_shown_harmlessly() -> None:
     finding = StatusFinding(HOSTILE, "warning", HOSTILE, HOSTILE, HOSTILE, 0.0)
     found = HubStatus("1", "ledger", "f", NO_HEAD, NO_HEAD, {HOSTILE: 1}, (), (finding,))
     hub = Namespace(status=lambda: found, applied=lambda: None)
-    box = Namespace(terminal=place, hubs=Namespace(reader=lambda target: hub), files=Namespace(fleet=lambda path: None))
+    box = Namespace(
+        terminal=place,
+        hubs=Namespace(reader=lambda target: hub),
+        files=Namespace(fleet=lambda path: None),
+        clock=Namespace(now_s=lambda: 0.0),
+    )
     status.run(Namespace(hub="http://127.0.0.1:1", fleet=".", json=False, check=False), cast(Toolbox, box))
     assert not CONTROLS & set(screen.getvalue()) and "owned" in screen.getvalue()
 

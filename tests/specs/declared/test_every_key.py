@@ -76,6 +76,11 @@ EFFECTS: dict[str, dict[str, str]] = {
     "Backups": {
         "interval": "test_a_service_is_backed_up_at_the_interval_of_the_fleet",
         "retain": "test_as_many_backups_stay_as_the_fleet_says",
+        "drill_interval": "test_a_backup_is_proven_at_drill_interval_also_without_a_hub_h60",
+    },
+    "Drill": {
+        "cmd": "test_cmd_of_the_drill_runs_inside_within_its_timeout",
+        "timeout": "test_cmd_of_the_drill_runs_inside_within_its_timeout",
     },
     "Snapshot": {
         "method": "test_a_path_of_the_host_is_held_in_part_unless_a_method_says_more_m91",
@@ -119,6 +124,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "failover": "test_a_power_cut_is_bridged_by_the_listed_node_and_undone_when_home_serves_again",
         "snapshot": "test_the_files_of_a_backup_are_those_that_the_service_declares_m92",
         "schedule": "test_a_run_has_the_image_the_volumes_and_a_container_of_its_own",
+        "drill": "test_cmd_of_the_drill_runs_inside_within_its_timeout",
     },
     "Schedule": {
         "name": "test_a_run_has_the_image_the_volumes_and_a_container_of_its_own",

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import Conflict
 from holdfast.model.applied import Applied
+from holdfast.model.drill import Drill
 from holdfast.model.fleet import AlertTarget, Component, Fleet, FleetDocument, Node, Route, Service, Thresholds, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Header
@@ -32,7 +33,7 @@ DERIVED: dict[str, str] = {
     f"AlertTarget.{key}": "AlertTarget.quiet" if key in OF_QUIET else "AlertTarget.nodes"
     for key in AlertTarget.__struct_fields__
     if key not in ("nodes", "quiet")
-}
+} | dict.fromkeys(("Service.drill.cmd", "Service.drill.timeout"), "Service.drill")
 
 SEALED = sealed_to("w1", "w2")
 SCOPED, _ = operator_signer("carol", "apply", ("service.web", "node:w1"))
@@ -82,6 +83,10 @@ def own(**more: Any) -> Fleet:
     return replace(fleet(), services={"web": replace(found, components=(replace(found.components[0], **more),))})
 
 
+def drilling() -> Fleet:
+    return replace(fleet(), services={"web": replace(service(), drill=Drill(("check",)))})
+
+
 def touching() -> Fleet:
     return replace(fleet(), thresholds=Thresholds(destroy_requires="touch"))
 
@@ -101,6 +106,7 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.components.user": (lambda: own(user="1000"), ("w1",)),
     "Service.components.settle": (lambda: own(settle="9s", routes=()), ("w1",)),
     "Service.components.stop_timeout": (lambda: own(stop_timeout="9s"), ("w1",)),
+    "Service.drill": (drilling, ("w1",)),
     "Service.components.scratch": (lambda: own(scratch=("/tmp",)), ("w1",)),
     "Service.components.volumes.owner": (lambda: own(volumes=(Volume("book", "/data", "none", owner="5:5"),)), ("w1",)),
     "AlertTarget.nodes": (telling, ("w2",)),

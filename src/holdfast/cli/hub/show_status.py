@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from holdfast.cli.backups import proofs
 from holdfast.cli.edges.edge_list import expires
 from holdfast.cli.nodes.node_list import describe
 from holdfast.cli.services.copies import copies
@@ -38,10 +39,11 @@ def document(shown: Shown, findings: list[StatusFinding]) -> dict[str, Any]:
     found["ready"] = shown.ready
     volumes = unprotected(applied, _backed_up(nodes)) if applied is not None else ()
     found["unprotected"] = msgspec.to_builtins(volumes)
+    found["backups"] = proofs.documents(applied, nodes) if applied is not None else []
     return found
 
 
-def lines(shown: Shown, running: bool) -> Iterator[str]:
+def lines(shown: Shown, running: bool, now_s: float) -> Iterator[str]:
     """`running`: by a hub, which knows nodes; a ledger directory does not."""
     found, applied, nodes = shown.found, shown.applied, shown.nodes
     yield _served(found)
@@ -53,6 +55,8 @@ def lines(shown: Shown, running: bool) -> Iterator[str]:
         yield _summary(nodes, shown.ready)
     if applied is not None and (public := edge_views.views(applied, nodes)):
         yield _public(public)
+    if applied is not None:
+        yield from proofs.lines(applied, nodes, now_s)
     if applied is not None and (volumes := unprotected(applied, _backed_up(nodes))):
         yield from _unprotected(volumes)
 

@@ -25,7 +25,8 @@ from holdfast.wire.faults import HUB
 DETAILS = """\
 Shows the applied revision, quarantined resources, the health of the nodes, the number of public hostnames, every
 service that is not as applied (with the version that serves and the step that failed), every public route and
-certificate with a problem, the volumes that nothing protects, and every other finding with its code, age and remedy.
+certificate with a problem, when each service was last backed up and a backup of it last proven by a drill, the
+volumes that nothing protects, and every other finding with its code, age and remedy.
 Reports of nodes are verified on this machine; an old or forged report is a finding too.
 
 --check is for cron and monitoring: it prints only what is wrong, nothing if nothing is, and its exit code says which.
@@ -67,7 +68,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         completed = [replace(one, remedy=show_finding.for_pasting(one.remedy, box.terminal)) for one in findings]
         box.terminal.say_raw(msgspec.json.encode(show_status.document(shown, completed)).decode())
         return code
-    for line in show_status.lines(shown, isinstance(hub, FleetReader)) if not args.check else ():
+    for line in show_status.lines(shown, isinstance(hub, FleetReader), box.clock.now_s()) if not args.check else ():
         box.terminal.say(line)
     for finding in findings:
         if not args.check or gravity.is_error(finding):

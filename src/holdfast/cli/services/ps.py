@@ -9,12 +9,14 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.cli import tables
+from holdfast.cli.backups import drill_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.nodes.show_report import origin
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
+from holdfast.model.backup_report import BackupStates
 from holdfast.model.duration import aged
 from holdfast.model.image_name import short
 from holdfast.model.report import ContainerState
@@ -29,8 +31,9 @@ order stopped the service. unknown: podman of the node, or the node itself, does
 "state"; "status" has only running, stopped, unhealthy and unknown. RESTARTS counts since the agent of the node knows
 the container; LAST EXIT is the exit code of its last process that ended, with oom if the kernel killed it
 because its memory limit was reached. A container that runs where its service is not placed is marked (orphan), a
-service that an order stopped (held), and a service that runs in place of a silent node (standby). REPORT names the
-node that signed the report, and its age.
+service that an order stopped (held), and a service that runs in place of a silent node (standby). PROVEN is
+the age of the last drill that verified a backup of the service; - if nothing of it is backed up. REPORT names the node
+that signed the report, and its age.
 With names, only those services are shown. If the edge reports a hostname live, PORTS shows its URL; otherwise it shows
 the step that is missing. holdfast edge status shows more.
 
@@ -41,7 +44,7 @@ examples:
 """
 
 STYLES = {"running": "green", "stopped": "red", "unhealthy": "red", "restarting": "red", "starting": "yellow"}
-HEADS = ("SERVICE", "STATUS", "NODE", "IMAGE", "PORTS", "UP", "RESTARTS", "LAST EXIT", "DEPLOYMENT", "REPORT")
+HEADS = ("SERVICE", "STATUS", "NODE", "IMAGE", "PORTS", "UP", "RESTARTS", "LAST EXIT", "DEPLOYMENT", "PROVEN", "REPORT")
 DEPLOYMENT_SHOWN = 8
 
 Row = dict[str, Any]
@@ -59,6 +62,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         mine = [one for one in routes.get(row["name"], []) if one.component == row["component"]]
         row["urls"] = [f"https://{one.hostname}/" for one in mine if one.is_public]
         row["not_public"] = {one.hostname: one.missing_step for one in mine if not one.is_public}
+        _prove(row, view.nodes.get(row["node"]))
     if args.json:
         box.terminal.say_raw(msgspec.json.encode({"services": rows}).decode())
         return 0
@@ -69,6 +73,15 @@ def run(args: Namespace, box: Toolbox) -> int:
     for line in tables.lines(cells, box.terminal, HEADS, {1: tables.by(STYLES)}):
         box.terminal.say(line)
     return 0
+
+
+def _prove(row: Row, one: VerifiedReport | None) -> None:
+    """Of its service, as its node reports it."""
+    section = one.section(BackupStates) if one is not None else None
+    drill = drill_view.of(one, row["name"]) if one is not None else None
+    row["backed_up"] = section is not None and any(state.service == row["name"] for state in section.backups)
+    row["proven_s"] = drill.proven_s if drill is not None else 0.0
+    row["last_proven"] = rfc3339(drill.proven_s) if drill is not None and drill.proven_s else None
 
 
 def _only(rows: list[Row], asked: Sequence[str], view: FleetView) -> list[Row]:
@@ -98,8 +111,15 @@ def _cells(row: Row, one: VerifiedReport | None, now_s: float) -> tuple[str, ...
         str(row["restarts"]),
         row["last_exit"] or "-",
         row["deployment"][:DEPLOYMENT_SHOWN] or "-",
+        _proven(row, now_s),
         _whose(row, one),
     )
+
+
+def _proven(row: Row, now_s: float) -> str:
+    if not row["backed_up"]:
+        return "-"
+    return f"{aged(max(now_s - row['proven_s'], 0.0))} ago" if row["proven_s"] else drill_view.NEVER
 
 
 def _reached(row: Row) -> str:

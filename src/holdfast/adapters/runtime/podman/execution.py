@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from holdfast.adapters.process import process
+from holdfast.adapters.runtime.podman.inside import Inside
 from holdfast.errors import TryLater
 from holdfast.ports.runtime import Finished
 
@@ -42,12 +43,12 @@ class Execution:
         return Finished(code, output.decode("utf-8", errors="replace"))
 
     @asynccontextmanager
-    async def piped(self, id: str, words: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
-        """A command whose two streams the caller has. It ends with the context."""
+    async def talk(self, id: str, words: Sequence[str]) -> AsyncIterator[Inside]:
+        """With a command that copies its input to a connection, and back. It ends with the context."""
         mark = f"{MARK}={os.urandom(8).hex()}"
         child = await self._spawn([*self._command, "--interactive", "--env", mark, id, *words], is_piped=True)
         try:
-            yield child
+            yield Inside(child)
         finally:
             if child.returncode is None:
                 _end_inside(id, mark)

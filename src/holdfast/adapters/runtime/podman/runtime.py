@@ -14,7 +14,6 @@ from holdfast.adapters.runtime.podman.ending import Ending
 from holdfast.adapters.runtime.podman.execution import TIMED_OUT, Execution
 from holdfast.adapters.runtime.podman.frame import Frames, log_line
 from holdfast.adapters.runtime.podman.happening import Happening
-from holdfast.adapters.runtime.podman.inside import Inside
 from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, stumbled
 from holdfast.adapters.runtime.podman.listing import Listing, inspect
 from holdfast.adapters.runtime.podman.service import Foreign, Service
@@ -22,9 +21,9 @@ from holdfast.errors import Failed
 from holdfast.model.container import Container, is_same
 from holdfast.ports import runtime as port
 from holdfast.ports.allowed import Allowed, check
-from holdfast.ports.conversation import Conversation
 from holdfast.ports.runtime import (
     RUNS,
+    Conversation,
     CreateContainer,
     Finished,
     ImageDirectory,
@@ -269,8 +268,8 @@ class Podman:
     async def connect(self, container: Container, port: int, allowed: Allowed) -> AsyncIterator[Conversation]:
         check(allowed, RUNS, container.id)
         words = (sealed_env.PROGRAM, "nc", container.address, str(port))
-        async with self._execution.piped(container.id, words) as child:
-            yield Inside(child)
+        async with self._execution.talk(container.id, words) as conversation:
+            yield conversation
 
     async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
         check(allowed, port.RUNS, made.name)

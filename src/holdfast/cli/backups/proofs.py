@@ -1,0 +1,52 @@
+"""The last backup and the last proof of each service, for `holdfast status` (I-32)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.cli.backups import drill_view
+from holdfast.cli.timestamps import rfc3339
+from holdfast.model.applied import Applied
+from holdfast.model.backup_report import BackupState, BackupStates
+from holdfast.model.drill import DrillState
+from holdfast.model.duration import aged
+from holdfast.model.verified_report import VerifiedReport
+
+SHOWN = 10  # --json has all of them
+
+Row = tuple[str, str, BackupState, DrillState | None]  # service, node
+
+
+def lines(applied: Applied, nodes: Mapping[str, VerifiedReport], now_s: float) -> Iterator[str]:
+    rows = list(_rows(applied, nodes))
+    if rows:
+        words = [_words(name, state, drill, now_s) for name, _, state, drill in rows[:SHOWN]]
+        more = [f"{len(rows) - SHOWN} more"] if len(rows) > SHOWN else []
+        yield f"Backups: {'; '.join([*words, *more])}"
+
+
+def documents(applied: Applied, nodes: Mapping[str, VerifiedReport]) -> list[dict[str, Any]]:
+    return [
+        {
+            "service": name,
+            "node": node,
+            "last_backup": rfc3339(state.last.made_s) if state.last is not None else None,
+            "stale": state.stale,
+            **drill_view.document(drill),
+        }
+        for name, node, state, drill in _rows(applied, nodes)
+    ]
+
+
+def _rows(applied: Applied, nodes: Mapping[str, VerifiedReport]) -> Iterator[Row]:
+    """An old report counts: what was made and proven does not go away."""
+    for name, entry in sorted(applied.table.of_kind("service").items()):
+        one = nodes.get(str(entry.node))
+        section = one.section(BackupStates) if one is not None else None
+        for state in section.backups if section is not None else ():
+            if one is not None and state.service == name:
+                yield name, str(entry.node), state, drill_view.of(one, name)
+
+
+def _words(name: str, state: BackupState, drill: DrillState | None, now_s: float) -> str:
+    made = f"made {aged(max(now_s - state.last.made_s, 0.0))} ago" if state.last is not None else "none yet"
+    return f"{name} {made}, last proven {drill_view.words(drill, now_s)}"
