@@ -55,7 +55,8 @@ from pathlib import Path
 from tests.fleets import machine_base
 machine_base.CACHE = Path(sys.argv[1])
 def make(draft):
-    machine_base._call(["sh", "-c", f"mkdir {draft} && touch {draft}/half && sleep 1 && touch {draft}/late"])
+    over = machine_base.CACHE / "over"
+    machine_base._call(["sh", "-c", f"mkdir {draft} && touch {draft}/half && sleep 1 && touch {draft}/late {over}"])
 with machine_base._alone(print):
     machine_base._build(machine_base.CACHE / sys.argv[2], make)
 """
@@ -71,6 +72,7 @@ def test_a_killed_build_leaves_nothing_that_is_used(cache: Path, made: list[str]
         machine_base.ready()
     machine_base.build(lambda text: None)
     assert made == ["debian", "node"]
+    assert (cache / "over").stat().st_mtime_ns <= machine_base.system().stat().st_mtime_ns, "it waited"
     assert [*machine_base.system().iterdir()] == [] and [*cache.glob("*.new*")] == []
 
 
