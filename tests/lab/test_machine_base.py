@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets import machine_base
+from tests.fleets import machine, machine_base
 from tests.fleets.waiting import wait_until
 from tests.lab.product import PYTHON
 from tests.lab.test_rights import as_another_user
@@ -74,6 +74,17 @@ def test_a_killed_build_leaves_nothing_that_is_used(cache: Path, made: list[str]
     assert made == ["debian", "node"]
     assert (cache / "over").stat().st_mtime_ns <= machine_base.system().stat().st_mtime_ns, "it waited"
     assert [*machine_base.system().iterdir()] == [] and [*cache.glob("*.new*")] == []
+
+
+def test_without_a_base_no_machine_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that is made then is open to all users, and later has programs with the right to become root."""
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(machine_base, "CACHE", cache)
+    monkeypatch.setattr(machine, "CACHE", cache)
+    monkeypatch.setattr(machine, "MACHINES", cache / "machines")
+    with pytest.raises(machine_base.Unfit, match="make setup"), machine.made():
+        pass
+    assert not cache.exists()
 
 
 def test_a_user_who_cannot_build_it_is_told_why(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
