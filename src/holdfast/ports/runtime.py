@@ -42,6 +42,14 @@ class Finished(Struct, frozen=True):
     output: str  # the end of it, both streams
 
 
+class Pipe(Struct, frozen=True):
+    """What a command reads and writes instead of nothing: paths of files on the node. `sink` is made private and new,
+    with the directories above it; it ends before its disk is full. Then `output` has what was written to stderr."""
+
+    source: str = ""
+    sink: str = ""
+
+
 class LogLine(Struct, frozen=True):
     container: str  # id
     at_s: float
@@ -140,6 +148,11 @@ class Runtime(Protocol):
         ...
 
     async def exec(self, id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished: ...
+
+    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float, allowed: Allowed) -> Finished:
+        """The same as the user of the container's first process, with files as input and output. Raises Failed
+        (`no_space`) if the disk has no room for the output. If it is cancelled, nothing of it runs on."""
+        ...
 
     async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
         """Run a container to its end and remove it, however it ended (hooks)."""
