@@ -30,7 +30,7 @@ from holdfast.adapters.runtime.podman.runtime import Podman
 from holdfast.errors import Failed, NotPermitted, TryLater
 from holdfast.model.container import OUR_LABELS, Container, ContainerSpec, Mount, Published
 from holdfast.ports.allowed import Allowed
-from holdfast.ports.runtime import CreateContainer, Finished, LogLine, Pipe, PortTaken
+from holdfast.ports.runtime import CreateContainer, Finished, LogLine, Pipe, Piped, PortTaken
 from tests.fleets.doors import OpenRuntime
 from tests.fleets.podman import IMAGE, ThrowAway, busybox, throw_away
 from tests.fleets.ports import free_port
@@ -110,7 +110,7 @@ class MemoryScene:
         self.memory.taken.add(port)
 
     def read(self, path: str) -> bytes:
-        return self.memory.files[path]
+        return self.memory.files.get(path, b"")
 
     def end(self) -> None:
         self.do(self.runtime.close())
@@ -121,7 +121,7 @@ class MemoryScene:
 def _piped(command: Sequence[str], read: bytes) -> tuple[Finished, bytes]:
     if command[0] == "cat":
         return Finished(0, read.decode()), read
-    return Finished(3, "why\n"), b"1 2 3\n"
+    return (Finished(3, ""), b"half") if "exit 3" in command[-1] else (Finished(0, "why\n"), b"1 2 3\n")
 
 
 def _executed(command: Sequence[str]) -> Finished:
@@ -160,7 +160,7 @@ class PodmanScene:
         self.node.await_listener(port)
 
     def read(self, path: str) -> bytes:
-        return Path(path).read_bytes()
+        return Path(path).read_bytes() if Path(path).exists() else b""
 
     def end(self) -> None:
         for other in self._others:
@@ -686,13 +686,17 @@ def test_a_command_inside_reads_and_writes_files_of_the_node_m91(scene: Scene, t
     async def story() -> None:
         id = await started(scene.runtime, "one")
         sink, back = str(tmp_path / "new" / "dump"), str(tmp_path / "new" / "back")
-        asked = ["sh", "-c", "echo 1 2 3; echo why >&2; exit 3"]
-        assert await scene.runtime.pipe(id, asked, Pipe(sink=sink), 60.0) == Finished(3, "why\n")
+        asked = ["sh", "-c", "echo 1 2 3; echo why >&2"]
+        assert await scene.runtime.pipe(id, asked, Pipe(sink=sink), 60.0) == Piped(0, "why\n", 6, b"1 2 3\n")
         assert scene.read(sink) == b"1 2 3\n"
         done = await scene.runtime.pipe(id, ["cat"], Pipe(source=sink, sink=back), 60.0)
         assert done.code == 0 and scene.read(back) == b"1 2 3\n"
         done = await scene.runtime.pipe(id, ["cat"], Pipe(source=sink), 60.0)
-        assert done == Finished(0, "1 2 3\n"), "without a file for its output the end of it is kept"
+        assert done == Piped(0, "1 2 3\n"), "without a file for its output the end of it is kept"
+        failed = await scene.runtime.pipe(
+            id, ["sh", "-c", "echo half; exit 3"], Pipe(sink=str(tmp_path / "half")), 60.0
+        )
+        assert failed.code == 3 and not scene.read(str(tmp_path / "half")), "half an output is none"
         late = await scene.runtime.pipe(id, ["sleep", "777"], Pipe(sink=sink), 0.05)
         assert late.code == 124 and "killed" in late.output
 
@@ -712,7 +716,7 @@ def test_a_long_stream_passes_whole_as_the_user_of_the_first_process_and_ends_wi
         assert (await real.runtime.pipe(id, asked, Pipe(sink=str(sink)), 60.0)).code == 0
         assert sink.stat().st_size == long + 14 and sink.stat().st_mode & 0o777 == 0o600
         counted = await real.runtime.pipe(id, ["sh", "-c", "id -u; wc -c"], Pipe(source=str(sink)), 60.0)
-        assert counted == Finished(0, f"1234\n{long + 14}\n")
+        assert counted == Piped(0, f"1234\n{long + 14}\n")
         under_way = asyncio.create_task(real.runtime.pipe(id, ["sleep", "777"], Pipe(sink=str(sink)), 60.0))
         await asyncio.sleep(0.7)
         under_way.cancel()

@@ -18,7 +18,7 @@ from holdfast.declared.problem import Problems
 from holdfast.declared.services import path_of
 from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.words import Path, key_path
-from holdfast.model import canonical
+from holdfast.model import canonical, dump
 from holdfast.model.applied import Applied, content
 from holdfast.model.fleet import Backups, Fleet, FleetDocument, Node, Service, Volume
 from holdfast.model.ids import FLEET
@@ -177,7 +177,7 @@ def _of_service(name: str, service: Service) -> Iterator[Use]:
     file = path_of(name)
     if service.custody != "sealed":
         yield Use(file, ("custody",), ("Service", "custody", ""), service.custody)
-    if service.snapshot is not UNSET and service.snapshot.method not in ("", "full"):
+    if service.snapshot is not UNSET and service.snapshot.method in dump.PREPARED:
         yield Use(file, ("snapshot", "method"), METHOD, service.snapshot.method)
     for component in service.components:
         for volume in component.volumes:

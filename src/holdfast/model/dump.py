@@ -3,9 +3,9 @@
 import shlex
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from holdfast.model.fleet import Snapshot
+from holdfast.model.fleet import Component, Service, Snapshot, Volume
 
 NAME = ".holdfast-dump"  # the path of a dump in an archive; no file of a service has it
 EXEC = "exec: "
@@ -64,6 +64,30 @@ def loader(snapshot: Snapshot) -> tuple[str, ...]:
     """The command that gets a dump on its standard input; () if none is declared."""
     preset = PRESETS.get(snapshot.method)
     return words(snapshot.restore) if snapshot.restore or preset is None else preset.load
+
+
+def component(service: Service) -> str:
+    """The one that the commands run in; "" if the service has several and names none."""
+    named = service.snapshot.component if service.snapshot is not UNSET else UNSET
+    if named is not UNSET:
+        return named
+    return service.components[0].name if len(service.components) == 1 else ""
+
+
+def place(service: Service) -> tuple[str, str] | None:
+    """Component and volume that the dump stands for; None: the method makes no dump, or it is not clear."""
+    if service.snapshot is UNSET or not is_dumped(service.snapshot.method):
+        return None
+    name = component(service)
+    found = next((volumes(one) for one in service.components if one.name == name), [])
+    if service.snapshot.volume is not UNSET:
+        return (name, service.snapshot.volume) if service.snapshot.volume in found else None
+    return (name, found[0]) if len(found) == 1 else None
+
+
+def volumes(component: Component) -> list[str]:
+    """Those of its volumes that are backed up."""
+    return [one.name for one in component.volumes if isinstance(one, Volume) and one.protect == "backup"]
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from holdfast.ports.runtime import (
     ImageDirectory,
     LogLine,
     Pipe,
+    Piped,
     PortTaken,
     Progress,
     name_taken,
@@ -308,7 +309,7 @@ class MemoryRuntime:
         late = kept.behaviour.exec_s > timeout_s
         return Finished(TIMED_OUT, "killed after the time limit\n") if late else kept.behaviour.executes(command)
 
-    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float, allowed: Allowed) -> Finished:
+    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float, allowed: Allowed) -> Piped:
         check(allowed, port.RUNS, id)
         kept = self._there(id)
         self._enter("pipe", kept.seen.name)
@@ -316,12 +317,14 @@ class MemoryRuntime:
             raise Failed(f"container {kept.seen.name} is not running", remedy="start it first", code="not_running")
         await asyncio.sleep(min(kept.behaviour.exec_s, timeout_s))
         if kept.behaviour.exec_s > timeout_s:
-            return Finished(TIMED_OUT, "killed after the time limit\n")
-        finished, written = kept.behaviour.pipes(command, self.files.get(pipe.source, b""))
-        if pipe.sink:
+            return Piped(TIMED_OUT, "killed after the time limit\n")
+        done, written = kept.behaviour.pipes(command, self.files.get(pipe.source, b""))
+        if pipe.sink and done.code == 0:
             self.files[pipe.sink] = written
         self._leave("pipe", kept.seen.name)
-        return finished
+        return (
+            Piped(done.code, done.output, len(written), written[-4096:]) if pipe.sink else Piped(done.code, done.output)
+        )
 
     async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
         check(allowed, port.RUNS, made.name)

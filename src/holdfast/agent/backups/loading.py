@@ -12,7 +12,7 @@ from holdfast.model import dump
 from holdfast.model.archive import Header
 from holdfast.model.container import Container
 from holdfast.model.fleet import Snapshot
-from holdfast.ports.runtime import Finished, Pipe
+from holdfast.ports.runtime import Pipe, Piped
 
 LINES, LINE_CHARS = 5, 200
 
@@ -53,6 +53,6 @@ class Loading:
             )
 
 
-def last_lines(done: Finished) -> str:
+def last_lines(done: Piped) -> str:
     lines: Sequence[str] = [line.strip()[:LINE_CHARS] for line in done.output.splitlines() if line.strip()][-LINES:]
     return f": {' ⏎ '.join(lines)}" if lines else " and wrote nothing"

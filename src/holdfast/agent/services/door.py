@@ -14,7 +14,7 @@ from holdfast.model.container import Container
 from holdfast.model.proven_address import ProvenAddress
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.journal import Journal
-from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, Pipe, Runtime
+from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, Pipe, Piped, Runtime
 
 Vouch = Callable[[str], ProvenAddress]  # what the signatures of the accepted revision say about an address
 
@@ -62,7 +62,7 @@ class Door:
 
     async def pipe(
         self, container: Container, command: Sequence[str], pipe: Pipe, timeout_s: float, service: str = ""
-    ) -> Finished:
+    ) -> Piped:
         """A command inside it, with files as input and output."""
         allowed = self.touch(container, Ground(Act.EXEC), service)
         return await self._runtime.pipe(container.id, command, pipe, timeout_s, allowed)

@@ -7,20 +7,21 @@ import asyncio
 import os
 import shlex
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.adapters.process import process
 from holdfast.errors import Failed, TryLater
-from holdfast.ports.runtime import Finished, Pipe
+from holdfast.ports.runtime import Finished, Pipe, Piped
 
 OUTPUT_BYTES_MAX = 64 * 1024
 PIECE_BYTES = 16 * 1024
 TIMED_OUT = 124  # the code of coreutils' timeout
 LOOK_S = 0.2  # between two looks at the room that a file has
 RESERVE_BYTES_MAX, RESERVE_SHARE = 256 << 20, 20  # of its disk, which stays free
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+TAIL_BYTES = 4096
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MARK = "HOLDFAST_EXEC"  # an environment variable that identifies the command and its children
 
 
@@ -32,24 +33,38 @@ class Execution:
     async def run(self, id: str, words: Sequence[str], timeout_s: float) -> Finished:
         return await self._run(id, [], words, timeout_s, _NO_FILES)
 
-    async def pipe(self, id: str, user: str, words: Sequence[str], pipe: Pipe, timeout_s: float) -> Finished:
-        """The files are those of podman's process: nothing of them passes through this one."""
-        with _opened(pipe) as files:
-            options = ["--user", user, *(["--interactive"] if pipe.source else [])]
-            running = asyncio.ensure_future(self._run(id, options, words, timeout_s, files))
-            try:
-                while not (await asyncio.wait({running}, timeout=LOOK_S))[0]:
-                    if files.sink is not None and not _has_room(files.sink):
-                        raise _no_space(pipe.sink)
-                finished = running.result()
-                if files.sink is not None:
-                    if not _has_room(files.sink):
-                        raise _no_space(pipe.sink)  # podman may end well although its disk took no more
-                    await asyncio.get_running_loop().run_in_executor(None, os.fsync, files.sink)
-                return finished
-            finally:
-                running.cancel()
-                await asyncio.wait({running})
+    async def pipe(self, id: str, pid: int, words: Sequence[str], pipe: Pipe, timeout_s: float) -> Piped:
+        """`pid`: of the container's first process. The files are those of podman's process: nothing of them passes
+        through this one."""
+        options = ["--user", process.user_inside(pid), *(["--interactive"] if pipe.source else [])]
+        is_done = False
+        try:
+            with _opened(pipe) as files:
+                done = await self._watched(self._run(id, options, words, timeout_s, files), files, pipe)
+            is_done = done.code == 0
+            return done
+        finally:
+            if pipe.sink and not is_done:
+                with suppress(OSError):
+                    os.unlink(pipe.sink)
+
+    async def _watched(self, run: Coroutine[Any, Any, Finished], files: "_Files", pipe: Pipe) -> Piped:
+        running = asyncio.ensure_future(run)
+        try:
+            while not (await asyncio.wait({running}, timeout=LOOK_S))[0]:
+                _check_room(files, pipe)
+            done = running.result()
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+        _check_room(files, pipe)  # podman may end well although the disk took no more
+        if files.sink is None:
+            return Piped(done.code, done.output)
+        await asyncio.get_running_loop().run_in_executor(None, os.fsync, files.sink)
+        size_bytes = os.fstat(files.sink).st_size
+        return Piped(
+            done.code, done.output, size_bytes, os.pread(files.sink, TAIL_BYTES, max(size_bytes - TAIL_BYTES, 0))
+        )
 
     async def _run(
         self, id: str, options: Sequence[str], words: Sequence[str], timeout_s: float, files: "_Files"
@@ -113,18 +128,17 @@ def _opened(pipe: Pipe) -> Iterator[_Files]:
         yield _Files(source, sink)
 
 
-def _has_room(file: int) -> bool:
-    about = os.fstatvfs(file)
+def _check_room(files: _Files, pipe: Pipe) -> None:
+    if files.sink is None:
+        return
+    about = os.fstatvfs(files.sink)
     reserve = min(RESERVE_BYTES_MAX, about.f_blocks * about.f_frsize // RESERVE_SHARE)
-    return about.f_bavail * about.f_frsize > reserve
-
-
-def _no_space(path: str) -> Failed:
-    return Failed(
-        f"the disk of {path} has no room for the output of the command",
-        remedy=f"free space on it: df {shlex.quote(os.path.dirname(path))}",
-        code="no_space",
-    )
+    if about.f_bavail * about.f_frsize <= reserve:
+        raise Failed(
+            f"the disk of {pipe.sink} has no room for the output of the command",
+            remedy=f"free space on it: df {shlex.quote(os.path.dirname(pipe.sink))}",
+            code="no_space",
+        )
 
 
 async def _followed(child: asyncio.subprocess.Process, output: bytearray) -> int:

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 
-from holdfast.adapters.process import process
-from holdfast.adapters.process.process import Process
 from holdfast.adapters.runtime.podman import creation, image_files, refusal, sealed_env
 from holdfast.adapters.runtime.podman.ending import Ending
 from holdfast.adapters.runtime.podman.execution import TIMED_OUT, Execution
@@ -23,7 +21,7 @@ from holdfast.errors import Failed
 from holdfast.model.container import Container, is_same
 from holdfast.ports import runtime as port
 from holdfast.ports.allowed import Allowed, check
-from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, LogLine, Pipe, Progress, name_taken
+from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, LogLine, Pipe, Piped, Progress, name_taken
 
 SHORT_S = 10.0
 GLANCE_S = 1.0
@@ -216,13 +214,13 @@ class Podman:
         words, _ = await self._inside(id, command)
         return await self._execution.run(id, words, timeout_s)
 
-    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float, allowed: Allowed) -> Finished:
+    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float, allowed: Allowed) -> Piped:
         check(allowed, port.RUNS, id)
         words, first = await self._inside(id, command)
-        return await self._execution.pipe(id, process.user_inside(first), words, pipe, timeout_s)
+        return await self._execution.pipe(id, first, words, pipe, timeout_s)
 
-    async def _inside(self, id: str, command: Sequence[str]) -> tuple[Sequence[str], Process]:
-        """What is run for a command, and the first process of the container."""
+    async def _inside(self, id: str, command: Sequence[str]) -> tuple[Sequence[str], int]:
+        """What is run for a command, and the pid of the container's first process."""
         details = await inspect(self._libpod, id)
         if details is None or details.process is None:
             raise Failed(
@@ -231,7 +229,7 @@ class Podman:
                 code="not_running",
             )
         sealed = sealed_env.is_sealed(details.config.labels or {})
-        return sealed_env.wrapped(command) if sealed else command, details.process
+        return sealed_env.wrapped(command) if sealed else command, details.process.pid
 
     async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
         check(allowed, port.RUNS, made.name)
