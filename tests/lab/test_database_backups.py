@@ -84,7 +84,7 @@ def back_up(made: LabUnderTest) -> dict[str, Any]:
     return found
 
 
-def test_every_transaction_that_was_acknowledged_before_the_backup_is_there_after_a_wipe_and_a_restore(
+def test_every_transaction_acknowledged_before_the_backup_is_there_after_a_wipe_and_a_restore(
     made: LabUnderTest,
 ) -> None:
     wait_until(lambda: len(acknowledged(made)) >= 20, "transactions are written")
@@ -104,3 +104,22 @@ def test_every_transaction_that_was_acknowledged_before_the_backup_is_there_afte
     assert before <= found, f"{len(before - found)} of {len(before)} are lost"
     listed = podman(made, "ps", "--all", "--format", "{{.Names}}").split()
     assert sorted(name.split("_")[1].split("-")[0] for name in listed if NAME in name) == ["db", "writer"], listed
+
+
+def test_a_restore_whose_agent_is_killed_while_the_dump_is_loaded_goes_on(made: LabUnderTest) -> None:
+    wait_until(lambda: len(acknowledged(made)) >= 5, "transactions are written")
+    before = acknowledged(made) & written(made)
+    back_up(made)
+    waits = made.begin("restore", NAME, "--yes")
+    wait_until(lambda: loading(made), "the container beside the service is there")
+    made.lab("kill", "w1", "--agent").ok()
+    assert loading(made), "it outlives the agent"
+    made.lab("start", "w1").ok()
+    out, err = waits.communicate(timeout=120)
+    assert waits.returncode == 0, (out, err)
+    assert before <= written(made) and not loading(made)
+
+
+def loading(made: LabUnderTest) -> list[str]:
+    names = podman(made, "ps", "--all", "--format", "{{.Names}}").split()
+    return [name for name in names if name.endswith(f"-{NAME}_load")]

@@ -38,7 +38,7 @@ class Program:
     def pipes(self, command: Sequence[str], read: bytes) -> tuple[Finished, bytes]:
         self.commands.append(tuple(command))
         if command[0] != "load":
-            page = self.one.machine.storage.contents["web"]["book/page"]
+            page = self.one.machine.storage.contents["web"].get("book/page", b"")
             return self.dumped or (Finished(0, ""), b"dump of " + page)
         if self.loads.code == 0:
             (incoming,) = self.one.machine.storage.incoming.values()
@@ -58,7 +58,6 @@ def play_dumps(story: Any, declared: Fleet | None = None, **behaviour: Any) -> N
     async def whole(one: Scene) -> None:
         program = Program(one)
         one.machine.runtime.behaviours[image(1)] = Behaviour(pipes=program.pipes, **behaviour)
-        write(one, b"first")
         await one.settled()
         write(one, b"first")
         await made(one, 1)

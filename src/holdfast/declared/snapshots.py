@@ -28,7 +28,7 @@ def check(file: str, service: Service, flaws: Flaws) -> None:
     snapshot = service.snapshot
     if snapshot is UNSET:
         return
-    if not dump.is_dumped(snapshot.method):
+    if not dump.is_dumped(snapshot):
         _check_unused(file, snapshot, flaws)
         return
     _check_commands(file, snapshot, flaws)
@@ -38,11 +38,12 @@ def check(file: str, service: Service, flaws: Flaws) -> None:
 
 
 def _check_unused(file: str, snapshot: Snapshot, flaws: Flaws) -> None:
-    given = {"restore": bool(snapshot.restore), "volume": snapshot.volume is not UNSET}
+    is_prepared = snapshot.method in dump.PREPARED
+    given = {"restore": bool(snapshot.restore) and not is_prepared, "volume": snapshot.volume is not UNSET}
     for key in [key for key, is_given in given.items() if is_given]:
         what = f"has an effect only beside a method that makes a dump, and method is {shown(snapshot.method)}"
         flaws.add_checked(file, ("snapshot", key), what, 'write method = "exec: COMMAND", or remove the key')
-    if snapshot.component is not UNSET and snapshot.method not in dump.PREPARED:
+    if snapshot.component is not UNSET and not is_prepared:
         what = f"has an effect only beside a method that runs a command, and method is {shown(snapshot.method)}"
         flaws.add_checked(file, ("snapshot", "component"), what, "remove the key")
 
@@ -53,10 +54,6 @@ def _check_commands(file: str, snapshot: Snapshot, flaws: Flaws) -> None:
         flaws.add_checked(file, ("snapshot", "method"), f"{shown(snapshot.method)} has no command", COMMAND)
     if snapshot.restore and not dump.words(snapshot.restore):
         flaws.add_checked(file, ("snapshot", "restore"), f"{shown(snapshot.restore)} has no command", COMMAND)
-    elif not dump.loader(snapshot):
-        what = "backups of this method cannot be brought back: no command loads the dump"
-        remedy = 'write restore = "COMMAND": it gets the dump on its standard input, in the same container'
-        flaws.add_checked(file, ("snapshot", "method"), what, remedy)
 
 
 def _component(file: str, service: Service, snapshot: Snapshot, flaws: Flaws) -> Component | None:
@@ -88,7 +85,5 @@ def _check_volume(file: str, component: Component, snapshot: Snapshot, flaws: Fl
     volume = found[0] if named is UNSET and len(found) == 1 else named
     for at, pattern in enumerate(snapshot.include):
         if pattern.split("/")[0] == volume:
-            what = (
-                f"{shown(pattern)} is in volume {shown(str(volume))}, which the dump stands for: no file of it is kept"
-            )
+            what = f"{shown(pattern)} is in volume {shown(str(volume))}, and the dump stands for all of it"
             flaws.add_checked(file, ("snapshot", "include", at), what, "remove it")

@@ -1,6 +1,5 @@
 """Methods of backups that run a command in a container: which one makes the dump, and which brings it back. Pure."""
 
-import shlex
 from collections.abc import Mapping
 
 from msgspec import UNSET, Struct
@@ -46,16 +45,17 @@ class Dump(Struct, frozen=True):
     end: str = ""
 
 
-def is_dumped(method: str) -> bool:
-    """Its backups hold a dump in the place of a volume."""
-    return method in PRESETS or method.startswith(EXEC)
+def is_dumped(snapshot: Snapshot) -> bool:
+    """Its backups hold a dump in the place of a volume. An older release read `exec:` without `restore`, and copied
+    files: so does this one, because no command would bring a dump back."""
+    return snapshot.method in PRESETS or (snapshot.method.startswith(EXEC) and bool(snapshot.restore))
 
 
 def of(snapshot: Snapshot) -> Dump | None:
     """The command whose output is the dump; None: no command makes one."""
     if (preset := PRESETS.get(snapshot.method)) is not None:
         return Dump(preset.dump, preset.end)
-    if snapshot.method.startswith(EXEC):
+    if is_dumped(snapshot):
         return Dump(words(snapshot.method.removeprefix(EXEC)))
     return None
 
@@ -76,7 +76,7 @@ def component(service: Service) -> str:
 
 def place(service: Service) -> tuple[str, str] | None:
     """Component and volume that the dump stands for; None: the method makes no dump, or it is not clear."""
-    if service.snapshot is UNSET or not is_dumped(service.snapshot.method):
+    if service.snapshot is UNSET or not is_dumped(service.snapshot):
         return None
     name = component(service)
     found = next((volumes(one) for one in service.components if one.name == name), [])
@@ -92,6 +92,8 @@ def volumes(component: Component) -> list[str]:
 
 def words(text: str) -> tuple[str, ...]:
     """As a shell takes them apart, without a shell; () if a quote does not end."""
+    import shlex  # a plan without such a service does not load it
+
     try:
         return tuple(shlex.split(text))
     except ValueError:

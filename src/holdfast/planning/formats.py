@@ -81,7 +81,7 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
         "Service.snapshot.restore",
         5,
         "a method of [snapshot] that makes a dump",  # older agents read exec: and copy the files instead
-        lambda service: service.snapshot is not UNSET and dump.is_dumped(service.snapshot.method),
+        lambda service: service.snapshot is not UNSET and dump.is_dumped(service.snapshot),
     ),
     Feature(
         "Service.snapshot.component",

@@ -46,4 +46,4 @@ class WayBack:
             return ()
         async with self._initialising.healthy(part, proof, self._declared.timeout_s) as container:
             await self._loading.load(container, service, top, header, wanted.snapshot)
-        return (*((header.dump,) if dump.is_dumped(header.method) else ()), *wanted.left)
+        return (*((dump.NAME,) if header.dump == dump.NAME else ()), *wanted.left)
