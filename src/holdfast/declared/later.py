@@ -24,7 +24,8 @@ _REMOVE_TABLE = "remove the table until a release announces it"
 _REMOVE_ROLE = "remove the role until a release announces it"
 
 OWN: Row = ("Volume", "protect", "own:NAME")
-METHOD: Row = ("Snapshot", "method", "grpc, cli or exec: COMMAND")
+METHOD: Row = ("Snapshot", "method", "grpc or cli")
+NO_WAY_BACK: Row = ("Snapshot", "method", "exec: COMMAND without restore")
 
 TABLE: Mapping[Row, Later] = {
     # Outside the schema.
@@ -67,8 +68,12 @@ TABLE: Mapping[Row, Later] = {
         _REMOVE,
     ),
     METHOD: Later(
-        "not built yet: files are copied as they are, SQLite databases by SQLite itself, and no command runs before",
-        'write method = "full", or remove the key',
+        "not built yet: no service is asked to make its files ready for a copy",
+        'write method = "full" or "exec: COMMAND", or remove the key',
+    ),
+    NO_WAY_BACK: Later(
+        "no command would bring the dump back, so none is made: files are copied as they are",
+        'write restore = "COMMAND": it runs in the same container, with the dump on its standard input',
     ),
     ("Volume", "class", ""): Later(
         "not built yet: every volume is stored in the data directory of its node, whatever its class", _REMOVE

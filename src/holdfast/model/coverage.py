@@ -5,10 +5,12 @@ from typing import Literal
 
 from msgspec import UNSET, Struct
 
+from holdfast.model import dump
 from holdfast.model.fleet import Service, Snapshot, Volume
 
-# whole: every file. partial: the small default set (*.toml, *.db, *.pem). none: declared so, or out of reach.
-Extent = Literal["whole", "partial", "none"]
+# whole: every file. dump: what a command of the service writes, and no file. partial: the small default set (*.toml,
+# *.db, *.pem). none: declared so, or out of reach.
+Extent = Literal["whole", "dump", "partial", "none"]
 
 
 class Covered(Struct, frozen=True):
@@ -32,10 +34,12 @@ def is_backed_up(covered: tuple[Covered, ...]) -> bool:
 
 def _covered(name: str, service: Service) -> Iterator[Covered]:
     snapshot = service.snapshot if service.snapshot is not UNSET else Snapshot()
+    dumped = dump.place(service)
     for component in service.components:
         for volume in component.volumes:
             if isinstance(volume, Volume):
-                extent: Extent = "whole" if volume.protect == "backup" else "none"
+                extent: Extent = "none" if volume.protect != "backup" else "whole"
+                extent = "dump" if extent == "whole" and (component.name, volume.name) == dumped else extent
                 yield Covered(component.name, volume.name, volume.name, extent, volume.protect)
             else:
                 place = own_place(name, volume.partition(":")[0])

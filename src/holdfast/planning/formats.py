@@ -12,13 +12,14 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Conflict, Corrupt
+from holdfast.model import dump
 from holdfast.model.applied import Applied, content, table_of
 from holdfast.model.fleet import AlertTarget, Service, Volume
 from holdfast.model.ids import TRUST
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
 
-NEWEST = 4  # what this release reads
+NEWEST = 5  # what this release reads
 NOT_ASKED: Mapping[str, int] = {}
 
 T = TypeVar("T")
@@ -75,6 +76,24 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
         4,
         "stop_timeout of a component",
         lambda service: any(component.stop_timeout is not UNSET for component in service.components),
+    ),
+    Feature(
+        "Service.snapshot.restore",
+        5,
+        "a method of [snapshot] that makes a dump",  # older agents read exec: and copy the files instead
+        lambda service: service.snapshot is not UNSET and dump.is_dumped(service.snapshot),
+    ),
+    Feature(
+        "Service.snapshot.component",
+        5,
+        "component of [snapshot]",
+        lambda service: service.snapshot is not UNSET and service.snapshot.component is not UNSET,
+    ),
+    Feature(
+        "Service.snapshot.volume",
+        5,
+        "volume of [snapshot]",
+        lambda service: service.snapshot is not UNSET and service.snapshot.volume is not UNSET,
     ),
     Feature(
         "Service.components.volumes.owner",

@@ -5,9 +5,13 @@ from collections.abc import Callable
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.backups.books import Books
 from holdfast.agent.backups.declared import Declarations
+from holdfast.agent.backups.dumps.initialising import Initialising
+from holdfast.agent.backups.dumps.methods import Methods
+from holdfast.agent.backups.dumps.way_back import WayBack
 from holdfast.agent.backups.fetching import Fetching
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.keeper import Backups
+from holdfast.agent.backups.loading import Loading
 from holdfast.agent.backups.making import Making
 from holdfast.agent.backups.notes import Notes
 from holdfast.agent.backups.pruning import Pruning
@@ -20,6 +24,7 @@ from holdfast.agent.backups.verified import Verified
 from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.door import Vouch
 from holdfast.agent.wake import Wake
+from holdfast.model.container import Part
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
@@ -37,6 +42,9 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
             store=store,
             generations=generations,
             verified=verified,
+            methods=Methods(
+                door=services.door, containers=services.containers, home=own.home, timeout_s=lambda: declared.timeout_s
+            ),
             key=ports.key,
             home=own.home,
             data_dir=ports.data_dir,
@@ -60,6 +68,7 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
         checkpoints=services.checkpoints,
         restore=services.restore,
         steps=OrderSteps(ports.journal, ports.clock),
+        ways=_way_back(ports, services, declared),
         left=_left(declared),
         node=node,
     )
@@ -83,6 +92,24 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
     )
     changed.connect(made.show)
     return made
+
+
+def _way_back(ports: Ports, services: ServiceSide, declared: Declarations) -> WayBack:
+    initialising = Initialising(
+        runtime=ports.runtime,
+        door=services.door,
+        containers=services.containers,
+        journal=ports.journal,
+        prober=ports.prober,
+        storage=ports.storage,
+        data_dir=ports.data_dir,
+    )
+
+    def parts(service: str) -> tuple[Part, ...]:
+        wanted = services.wanted.read()
+        return wanted.guests[service].parts if wanted is not None and service in wanted.guests else ()
+
+    return WayBack(declared, initialising, Loading(services.door, lambda: declared.timeout_s), parts)
 
 
 def _left(declared: Declarations) -> Callable[[str], tuple[str, ...]]:

@@ -10,7 +10,18 @@ from msgspec.structs import replace
 
 from holdfast.errors import Conflict
 from holdfast.model.applied import Applied
-from holdfast.model.fleet import AlertTarget, Component, Fleet, FleetDocument, Node, Route, Service, Thresholds, Volume
+from holdfast.model.fleet import (
+    AlertTarget,
+    Component,
+    Fleet,
+    FleetDocument,
+    Node,
+    Route,
+    Service,
+    Snapshot,
+    Thresholds,
+    Volume,
+)
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Header
 from holdfast.model.trust import Trust
@@ -82,6 +93,10 @@ def own(**more: Any) -> Fleet:
     return replace(fleet(), services={"web": replace(found, components=(replace(found.components[0], **more),))})
 
 
+def dumping(**more: Any) -> Fleet:
+    return replace(fleet(), services={"web": replace(service(), snapshot=Snapshot(method="exec: dump", **more))})
+
+
 def touching() -> Fleet:
     return replace(fleet(), thresholds=Thresholds(destroy_requires="touch"))
 
@@ -103,6 +118,9 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.components.stop_timeout": (lambda: own(stop_timeout="9s"), ("w1",)),
     "Service.components.scratch": (lambda: own(scratch=("/tmp",)), ("w1",)),
     "Service.components.volumes.owner": (lambda: own(volumes=(Volume("book", "/data", "none", owner="5:5"),)), ("w1",)),
+    "Service.snapshot.restore": (lambda: dumping(restore="load"), ("w1",)),
+    "Service.snapshot.component": (lambda: dumping(component="main"), ("w1",)),
+    "Service.snapshot.volume": (lambda: dumping(volume="book"), ("w1",)),
     "AlertTarget.nodes": (telling, ("w2",)),
     "AlertTarget.quiet": (lambda: telling(quiet="22:00-07:00"), ("w2",)),
     "Trust.thresholds.destroy_requires": (touching, ("w1", "w2")),

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.agent.keeper import Revision
-from holdfast.model import coverage, duration
+from holdfast.model import coverage, dump, duration
 from holdfast.model.coverage import Covered
 from holdfast.model.fleet import Backups, Service, Snapshot
 from holdfast.model.trust import Trust, outside_scope
@@ -22,11 +22,17 @@ class Wanted(Struct, frozen=True):
     epoch: int
     covered: tuple[Covered, ...]
     snapshot: Snapshot
+    component: str = ""  # that the commands of the method run in
 
     @property
     def whole(self) -> tuple[str, ...]:
         """Places that are held whole, relative to the data directory of the service."""
         return tuple(sorted({one.place for one in self.covered if one.extent == "whole" and one.place is not None}))
+
+    @property
+    def dumped(self) -> tuple[str, ...]:
+        """The place that a dump stands for."""
+        return tuple(sorted({one.place for one in self.covered if one.extent == "dump" and one.place is not None}))
 
     @property
     def partial(self) -> tuple[str, ...]:
@@ -68,7 +74,7 @@ class Declarations:
             covered = coverage.of_service(name, service)
             if coverage.is_backed_up(covered):
                 snapshot = service.snapshot if service.snapshot is not UNSET else Snapshot()
-                self.found[name] = Wanted(name, entry.epoch, covered, snapshot)
+                self.found[name] = Wanted(name, entry.epoch, covered, snapshot, dump.component(service))
 
     @property
     def interval_s(self) -> float:

@@ -109,7 +109,7 @@ class Backups:
         now_s = self._time.now_s()
         dues = [(self._next_s(wanted, now_s), name) for name, wanted in self._declared.found.items()]
         for next_s, name in sorted(dues):
-            if next_s <= now_s and self._rounds.has_data(name):
+            if next_s <= now_s and self._rounds.has_data(self._declared.found[name]):
                 return self._declared.found[name]
         return None
 

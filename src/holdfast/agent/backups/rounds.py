@@ -44,8 +44,8 @@ class Rounds:
         """The backup under way."""
         return self._runs.now
 
-    def has_data(self, service: str) -> bool:
-        return self._sources.has_data(service)
+    def has_data(self, wanted: Wanted) -> bool:
+        return self._sources.has_data(wanted)
 
     # ---- one backup
 
