@@ -68,7 +68,7 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
         checkpoints=services.checkpoints,
         restore=services.restore,
         steps=OrderSteps(ports.journal, ports.clock),
-        ways=_way_back(ports, services, declared),
+        ways=_way_back(ports, services, declared, fleet),
         left=_left(declared),
         node=node,
     )
@@ -94,7 +94,7 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
     return made
 
 
-def _way_back(ports: Ports, services: ServiceSide, declared: Declarations) -> WayBack:
+def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, fleet: str) -> WayBack:
     initialising = Initialising(
         runtime=ports.runtime,
         door=services.door,
@@ -103,6 +103,7 @@ def _way_back(ports: Ports, services: ServiceSide, declared: Declarations) -> Wa
         prober=ports.prober,
         storage=ports.storage,
         data_dir=ports.data_dir,
+        fleet=fleet,
     )
 
     def parts(service: str) -> tuple[Part, ...]:
