@@ -24,7 +24,6 @@ _REMOVE_TABLE = "remove the table until a release announces it"
 _REMOVE_ROLE = "remove the role until a release announces it"
 
 OWN: Row = ("Volume", "protect", "own:NAME")
-METHOD: Row = ("Snapshot", "method", "grpc or cli")
 NO_WAY_BACK: Row = ("Snapshot", "method", "exec: COMMAND without restore")
 
 TABLE: Mapping[Row, Later] = {
@@ -66,10 +65,6 @@ TABLE: Mapping[Row, Later] = {
     ("Service", "custody", ""): Later(
         "not built yet: the keys of backups are sealed to operators and the node of the service, and not to the hub",
         _REMOVE,
-    ),
-    METHOD: Later(
-        "not built yet: no service is asked to make its files ready for a copy",
-        'write method = "full" or "exec: COMMAND", or remove the key',
     ),
     NO_WAY_BACK: Later(
         "no command would bring the dump back, so none is made: files are copied as they are",

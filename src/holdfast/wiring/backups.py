@@ -43,7 +43,12 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
             generations=generations,
             verified=verified,
             methods=Methods(
-                door=services.door, containers=services.containers, home=own.home, timeout_s=lambda: declared.timeout_s
+                door=services.door,
+                containers=services.containers,
+                prober=ports.prober,
+                storage=ports.storage,
+                home=own.home,
+                timeout_s=lambda: declared.timeout_s,
             ),
             key=ports.key,
             home=own.home,
