@@ -11,6 +11,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -1466,10 +1467,16 @@ class Told:
         }
         row |= {"Pid": pid, "StartedAt": started_s}
         row |= {"Ports": [{"container_port": 80, "host_port": 20001, "host_ip": "192.0.2.7", "range": 1}]}
-        inspected: dict[str, Any] = {"Id": "a" * 64, "Name": "one", "State": {"Status": "running", "Pid": pid}}
+        state = {"Status": "running", "Pid": pid, "StartedAt": datetime.fromtimestamp(started_s, UTC).isoformat()}
+        inspected: dict[str, Any] = {"Id": "a" * 64, "Name": "one", "State": state}
         inspected |= {"NetworkSettings": {"Networks": {"podman": {"IPAddress": "10.88.0.9"}}}}
-        self._answers = {"containers/json": [row], f"containers/{'a' * 64}/json": inspected}
+        self._answers: dict[str, Any] = {"containers/json": [row], f"containers/{'a' * 64}/json": inspected}
         self.stumbles = 0
+
+    def add(self, id: str) -> None:
+        """Another container is listed."""
+        (row,) = self._answers["containers/json"]
+        self._answers["containers/json"] = [row, {**row, "Id": id, "Names": ["two"]}]
 
     async def call(self, method: str, path: str, **more: Any) -> Answer:
         if self.stumbles > 0:
@@ -1496,6 +1503,35 @@ def test_a_number_that_is_somebody_elses_by_now_is_no_life(tmp_path: Path, sleep
     for stranger in (Told(tmp_path / "socket", sleeper, now_s - 100), Told(tmp_path / "socket", 0, now_s)):
         found = stranger.seen()
         assert (found.running, found.phase, found.pid, found.address) == (False, "exited", 0, "")
+
+
+def test_a_list_that_is_older_than_a_look_at_one_container_ends_nothing(tmp_path: Path, sleeper: int) -> None:
+    """It restarted between the two answers: its new process was called dead for as long as it lived."""
+    (tmp_path / "socket").touch()
+    now_s, first = int(time.time()), subprocess.Popen(["sleep", "100"])
+    before, after = (Told(tmp_path / "socket", pid, now_s) for pid in (first.pid, sleeper))
+    listing = Listing(cast(Libpod, before))
+
+    async def restart(method: str, path: str, **more: Any) -> Answer:
+        """While another container of the list is inspected."""
+        if "b" * 64 in path:
+            first.kill()
+            first.wait(60)
+            before.call = after.call  # type: ignore[method-assign]
+            found = await listing.container("a" * 64)
+            assert found is not None and found.running
+            raise Refused(404, "no such container", "it is gone")
+        return await Told.call(before, method, path, **more)
+
+    async def story() -> None:
+        assert (await listing.containers())[0].running
+        before.add("b" * 64)
+        before.call = restart  # type: ignore[method-assign]
+        await listing.containers()
+        (found,) = await listing.containers()
+        assert found.running and found.pid == sleeper
+
+    asyncio.run(story())
 
 
 def test_a_list_that_stumbles_is_asked_for_once_more(tmp_path: Path, sleeper: int) -> None:

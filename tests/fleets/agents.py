@@ -264,7 +264,8 @@ class Machine:
         self.journal = MemoryJournal()
         self.acceptance = MemoryAcceptance()
         self.storage = MemoryStorage(node)
-        self.backups = backing_up.ports_of(self.storage, self.key.line)
+        self.targets = backing_up.MemoryTargets()
+        self.backups = backing_up.ports_of(self.storage, self.key.line, others=self.targets)
         self.audit = MemoryAuditLog(self.clock)
         self.data_dir = ROOT
         self.hardware = MemoryMachine()

@@ -12,6 +12,7 @@ from holdfast.adapters.sealing.identities import MemoryIdentities
 from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.errors import Corrupt, HoldfastError
+from holdfast.model.fleet import Storage
 from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Progress, Ship, Stored, Tell, Unpacked, UnpackJob
 from holdfast.wiring.agent_parts import BackupPorts
 
@@ -85,12 +86,27 @@ class StorageArchiver:
         raise NotImplementedError
 
 
-def ports_of(storage: MemoryStorage, line: str, target: MemoryTarget | None = None) -> BackupPorts:
+class MemoryTargets:
+    """Every declared target in memory, by name: what a node opens again is the same one."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, MemoryTarget] = {}
+        self.secrets: dict[str, bytes] = {}
+
+    def open(self, storage: Storage, secret: bytes) -> MemoryTarget:
+        self.secrets[storage.name] = secret
+        return self.made.setdefault(storage.name, MemoryTarget(storage.durable_id))
+
+
+def ports_of(
+    storage: MemoryStorage, line: str, target: MemoryTarget | None = None, others: MemoryTargets | None = None
+) -> BackupPorts:
     """`line` is the node's own key."""
     random = SeededRandom(f"backups of {line}")
     return BackupPorts(
         archiver=StorageArchiver(storage),
         target=target or MemoryTarget(),
+        open=(others or MemoryTargets()).open,
         sealer=MemorySealer(random),
         opener=MemoryOpener(line),
         keys=MemoryIdentities(random),

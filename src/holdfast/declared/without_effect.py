@@ -20,7 +20,7 @@ from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.words import Path, key_path
 from holdfast.model import canonical, dump
 from holdfast.model.applied import Applied, content
-from holdfast.model.fleet import Backups, Fleet, FleetDocument, Node, Service, Volume
+from holdfast.model.fleet import Backups, Fleet, FleetDocument, Node, Service, Storage, Volume
 from holdfast.model.ids import FLEET
 from holdfast.planning.kinds.every import documents
 from holdfast.ports.fleet_directory import FleetDirectory
@@ -132,20 +132,22 @@ def _declared(fleet: Fleet) -> dict[str, list[Use]]:
         found["node." + name] = list(_of_node(node))
     for name, policy in fleet.policies.items():
         found["policy." + name] = [Use(FLEET_FILE, ("policies", name), _POLICIES, policy.applies_to)]
-    for name in fleet.storage:
-        found["storage." + name] = [Use(FLEET_FILE, ("storage", name), ("FleetFile", "storage", ""), ())]
+    for name, target in fleet.storage.items():
+        found["storage." + name] = list(_of_storage(target))
     for name, service in fleet.services.items():
         found["service." + name] = list(_of_service(name, service))
     return {address: uses for address, uses in found.items() if uses}
 
 
 def _applied(address: str, applied: Applied, digest: str) -> Iterator[Use]:
-    """The uses in an applied fleet, node or service. A policy or storage target is one use as a whole."""
+    """The uses in an applied fleet, node, storage target or service. A policy is one use as a whole."""
     kind, _, name = address.partition(".")
     if kind == "fleet":
         yield from _of_fleet(_read(applied, digest, address, FleetDocument))
     elif kind == "node":
         yield from _of_node(_read(applied, digest, address, Node))
+    elif kind == "storage":
+        yield from _of_storage(_read(applied, digest, address, Storage))
     elif kind == "service":
         yield from _of_service(name, _read(applied, digest, address, Service))
 
@@ -171,6 +173,15 @@ def _of_node(node: Node) -> Iterator[Use]:
         yield Use(FLEET_FILE, (*at, "direct"), ("Node", "direct", "on"), node.direct)
     if node.labels:
         yield Use(FLEET_FILE, (*at, "labels"), ("Node", "labels", ""), tuple(sorted(node.labels.items())))
+
+
+def _of_storage(target: Storage) -> Iterator[Use]:
+    at = ("storage", target.name)
+    for key, value in (("type", target.type), ("role", target.role)):
+        if later.of_value("Storage", key, value):
+            yield Use(FLEET_FILE, (*at, key), ("Storage", key, value), value)
+    if target.policy.schedule:
+        yield Use(FLEET_FILE, (*at, "policy", "schedule"), ("StoragePolicy", "schedule", ""), target.policy.schedule)
 
 
 def _of_service(name: str, service: Service) -> Iterator[Use]:

@@ -24,7 +24,7 @@ from holdfast.ports.acceptance import Acceptance
 from holdfast.ports.archive import Archiver
 from holdfast.ports.archive_keys import ArchiveKeys
 from holdfast.ports.audit_log import AuditLog
-from holdfast.ports.backup_target import BackupTarget
+from holdfast.ports.backup_target import BackupTarget, OpenTarget
 from holdfast.ports.certificate_store import CertificateStore
 from holdfast.ports.certificates import Certificates
 from holdfast.ports.clock import Clock
@@ -45,10 +45,11 @@ from holdfast.ports.storage import Storage
 
 
 class BackupPorts(Struct, frozen=True, kw_only=True):
-    """`home` is the archiver's own directory."""
+    """`target` is the hub's store, `open` makes the others; `home` is the archiver's own directory."""
 
     archiver: Archiver
     target: BackupTarget
+    open: OpenTarget
     sealer: Sealer
     opener: Opener
     keys: ArchiveKeys

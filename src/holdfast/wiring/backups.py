@@ -1,9 +1,10 @@
-"""Build the keeper of backups."""
+"""Build the keeper of backups, and the watch over their targets."""
 
 from collections.abc import Callable
 
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.backups.books import Books
+from holdfast.agent.backups.copying import Copying
 from holdfast.agent.backups.declared import Declarations
 from holdfast.agent.backups.dumps.initialising import Initialising
 from holdfast.agent.backups.dumps.methods import Methods
@@ -19,8 +20,10 @@ from holdfast.agent.backups.restoring import Restoring
 from holdfast.agent.backups.rounds import Rounds
 from holdfast.agent.backups.runs import Runs
 from holdfast.agent.backups.sources import Sources
+from holdfast.agent.backups.spread import Nearest, Spread
 from holdfast.agent.backups.store import Store
-from holdfast.agent.backups.verified import Verified
+from holdfast.agent.backups.targets import Targets
+from holdfast.agent.backups.watching import TargetWatch
 from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.door import Vouch
 from holdfast.agent.wake import Wake
@@ -28,20 +31,29 @@ from holdfast.model.container import Part
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
-def keeper(ports: Ports, common: Common, accepting: Accepting, services: ServiceSide, vouch: Vouch) -> Backups:
-    fleet, node, own = common.member.fleet, common.member.node, ports.backups
-    store, changed = Store(own.target, fleet), Wake()
+def keepers(
+    ports: Ports, common: Common, accepting: Accepting, services: ServiceSide, vouch: Vouch
+) -> tuple[Backups, TargetWatch]:
+    fleet, node, own, changed = common.member.fleet, common.member.node, ports.backups, Wake()
+    targets = Targets(
+        hub=own.target,
+        open=own.open,
+        content=ports.acceptance.blob,
+        secret=ports.secrets.value,
+        facts=ports.journal,
+        fleet=fleet,
+    )
+    spread, nearest = Store(Spread(targets), fleet), Store(Nearest(targets), fleet)
     declared = Declarations(ports.acceptance.blob, lambda: accepting.trust)
     generations = Generations(
         facts=ports.journal, sealer=own.sealer, opener=own.opener, keys=own.keys, fleet=fleet, line=ports.key.line
     )
-    verified = Verified(store, ports.journal)
     runs = Runs(
         making=Making(
             archiver=own.archiver,
-            store=store,
+            store=spread,
             generations=generations,
-            verified=verified,
+            damaged=targets.damaged,
             methods=Methods(
                 door=services.door,
                 containers=services.containers,
@@ -55,20 +67,12 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
             data_dir=ports.data_dir,
             node=(fleet, node),
         ),
-        pruning=Pruning(
-            store=store,
-            verified=verified,
-            key=ports.key,
-            fleet=fleet,
-            node=node,
-            vouch=vouch,
-        ),
-        verified=verified,
+        pruning=Pruning(key=ports.key, fleet=fleet, node=node, vouch=vouch),
         lanes=common.lanes,
         changed=changed,
     )
     restoring = Restoring(
-        fetching=Fetching(store=store, archiver=own.archiver, generations=generations, home=own.home),
+        fetching=Fetching(store=nearest, archiver=own.archiver, generations=generations, home=own.home),
         storage=ports.storage,
         checkpoints=services.checkpoints,
         restore=services.restore,
@@ -83,6 +87,7 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
         books=books,
         runs=runs,
         sources=Sources(ports.storage, services.records),
+        targets=targets,
         time=common.time,
         notes=notes,
     )
@@ -95,8 +100,12 @@ def keeper(ports: Ports, common: Common, accepting: Accepting, services: Service
         report=common.report,
         acts=restoring.acts,
     )
+    copying = Copying(targets=targets, source=nearest, key=ports.key, fleet=fleet, node=node)
+    watch = TargetWatch(
+        targets=targets, copying=copying, declared=declared, time=common.time, notes=notes, changed=changed
+    )
     changed.connect(made.show)
-    return made
+    return made, watch
 
 
 def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, fleet: str) -> WayBack:

@@ -76,11 +76,14 @@ def build(
     vouch = Vouching(accepting, ports.acceptance).of
     services = service_side(ports, common, traffic, vouch)
     schedule, figures = schedules.keeper(ports, common, services), _figures(ports, common, services)
-    backup = backups.keeper(ports, common, accepting, services, vouch)
+    backup, targets = backups.keepers(ports, common, accepting, services, vouch)
     silence, disks = _hub_silence(ports, common, accepting), _disks(ports, common)
     proxy, edges, routes, dns = traffic.proxy, traffic.edges, traffic.certificates, traffic.dns
     keepers = Keepers(
-        every=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, figures, silence, disks),
+        every=(
+            *(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, targets, figures),
+            *(silence, disks),
+        ),
         followers=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, figures, silence),
         hint_takers=(services.keeper, dns, silence),
         reports=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, figures),

@@ -12,13 +12,16 @@ from holdfast.errors import Conflict
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import (
     AlertTarget,
+    Backups,
     Component,
     Fleet,
     FleetDocument,
     Node,
+    Retain,
     Route,
     Service,
     Snapshot,
+    Storage,
     Thresholds,
     Volume,
 )
@@ -35,7 +38,13 @@ from tests.fleets.sealing import sealed_to
 
 # Fields of the documents that agents of format 1 read, as they were then. A line is added here only for a field that
 # those agents ignore without harm.
-FEATURES: tuple[formats.Feature[Any], ...] = (*formats.OF_SERVICES, *formats.OF_ALERTS, *formats.OF_TRUST)
+FEATURES: tuple[formats.Feature[Any], ...] = (
+    *formats.OF_SERVICES,
+    *formats.OF_ALERTS,
+    *formats.OF_TRUST,
+    *formats.OF_STORAGE,
+    *formats.OF_FLEET,
+)
 KNOWN = set(Path(__file__).with_name("fields_of_format_1.txt").read_text().split())
 # The same feature in the documents that planning derives from those of the operators.
 OF_QUIET = ("timezone", "quiet_except")
@@ -44,6 +53,7 @@ DERIVED: dict[str, str] = {
     for key in AlertTarget.__struct_fields__
     if key not in ("nodes", "quiet")
 }
+DERIVED |= {f"FleetDocument.backups.retain.{key}": formats.OF_FLEET[0].key for key in ("daily", "weekly", "monthly")}
 
 SEALED = sealed_to("w1", "w2")
 SCOPED, _ = operator_signer("carol", "apply", ("service.web", "node:w1"))
@@ -69,9 +79,8 @@ def fields(kind: type) -> set[str]:
 
 def test_every_field_that_older_agents_do_not_know_has_a_format() -> None:
     """An agent refuses unknown fields of a signed document, and then follows no revision at all."""
-    now = {
-        key for kind in (Service, Node, FleetDocument, Trust, AlertTarget, NodeManifest, Header) for key in fields(kind)
-    }
+    kinds = (Service, Node, FleetDocument, Trust, AlertTarget, NodeManifest, Header)
+    now = {key for kind in kinds for key in fields(kind)} | {"Storage.location"}  # no older agent uses any
     features = {feature.key for feature in FEATURES}
     assert now - KNOWN - features - DERIVED.keys() == set(), "add a row to planning/formats.py"
     assert features <= now and set(DERIVED.values()) <= features
@@ -106,6 +115,10 @@ def telling(after: str = "5m", nodes: tuple[str, ...] = ("w2",), **more: Any) ->
     return replace(fleet(), alerts={"phone": target}, secrets={"url": SEALED})
 
 
+def storing(nodes: tuple[str, ...]) -> Fleet:
+    return replace(fleet(), storage={"box": Storage("box", "local-dir", "box-1", location="/srv/box", nodes=nodes)})
+
+
 def scoped() -> Fleet:
     return replace(fleet(), operators=(ALICE, SCOPED))
 
@@ -124,6 +137,11 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.snapshot.volume": (lambda: dumping(volume="book"), ("w1",)),
     "AlertTarget.nodes": (telling, ("w2",)),
     "AlertTarget.quiet": (lambda: telling(quiet="22:00-07:00"), ("w2",)),
+    "Storage.location": (lambda: storing(("w2",)), ("w2",)),
+    "FleetDocument.backups.retain.last": (
+        lambda: replace(fleet(), backups=Backups(retain=Retain(daily=7))),
+        ("w1", "w2"),
+    ),
     "Trust.thresholds.destroy_requires": (touching, ("w1", "w2")),
     "Trust.operators.scope": (scoped, ("w1", "w2")),
 }

@@ -97,6 +97,7 @@ class MemoryRuntime:
         self.behaviours: dict[str | tuple[str, ...], Behaviour] = {}  # by command, else by image as written or pulled
         self.taken: set[int] = set()  # ports of the node that another process holds
         self.away = False  # the service does not answer
+        self.restart_s = RESTART_S
         self.networks: dict[str, dict[str, str]] = {}
         self.mounted: dict[str, tuple[Mount, ...]] = {}  # of foreign containers, by name
         self.calls: list[Call] = []
@@ -421,7 +422,7 @@ class MemoryRuntime:
             running=True,
             pid=1000 + self._count,
             address=f"10.88.{self._count // 250}.{self._count % 250 + 2}",
-            started_s=self._clock.now_s(),
+            started_s=float(int(self._clock.now_s())),  # as podman lists it
             ended_s=0.0,
             exit_code=0,
             restarts=restarts,
@@ -439,7 +440,7 @@ class MemoryRuntime:
         kept.seen = replace(kept.seen, last_exit=code, oom=kept.behaviour.oom)
         again = kept.made is not None and kept.made.restart and kept.supervised and code != 0
         if again and kept.seen.restarts < RESTARTS_MAX:
-            self._after(RESTART_S, kept, lambda: self._begin(kept, kept.seen.restarts + 1))
+            self._after(self.restart_s, kept, lambda: self._begin(kept, kept.seen.restarts + 1))
         self._ring()
 
     def _after(self, seconds: float, kept: _Kept, then: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from holdfast.agent.keeper import Revision
 from holdfast.model import coverage, dump, duration
 from holdfast.model.coverage import Covered
 from holdfast.model.fleet import Backups, Service, Snapshot
+from holdfast.model.storage_target import counts
 from holdfast.model.trust import Trust, outside_scope
 from holdfast.reconcile.retention import Policy
 
@@ -87,7 +88,7 @@ class Declarations:
 
     @property
     def policy(self) -> Policy:
-        return Policy(last=self._backups.retain)
+        return Policy(*counts(self._backups.retain))
 
     def operators(self, service: str) -> frozenset[str]:
         """Age recipients of the operators who may open its backups: those whose scope covers the service."""

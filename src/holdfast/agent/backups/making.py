@@ -10,7 +10,6 @@ from holdfast.agent.backups.declared import Wanted
 from holdfast.agent.backups.dumps.methods import Methods, Taken
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.store import Store
-from holdfast.agent.backups.verified import Verified
 from holdfast.errors import Corrupt
 from holdfast.model.archive import Header, Purpose
 from holdfast.model.backup import FORMAT, Cause, Receipt, Stored, VerifiedReceipt
@@ -44,7 +43,8 @@ class Made(Struct, frozen=True):
 
 
 class Making:
-    """`home` is the directory of the archiver, `data_dir` has the data of each service."""
+    """`damaged` answers packs of a service that a target has damaged; `home` is the directory of the archiver,
+    `data_dir` has the data of each service."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Making:
         archiver: Archiver,
         store: Store,
         generations: Generations,
-        verified: Verified,
+        damaged: Callable[[str], frozenset[str]],
         methods: Methods,
         key: IdentityKey,
         home: str,
@@ -62,7 +62,7 @@ class Making:
         self._archiver = archiver
         self._store = store
         self._generations = generations
-        self._verified = verified
+        self._damaged = damaged
         self._methods = methods
         self._key = key
         self._home = home
@@ -110,7 +110,7 @@ class Making:
         wanted, number = request.wanted, generation.number
         is_next = previous is not None and previous.generation == number
         digests = [pack.digest for pack in previous.packs] if previous is not None and is_next else []
-        damaged = self._verified.damaged(wanted.service)
+        damaged = self._damaged(wanted.service)
         alive = [one for one in await self._store.alive(wanted.service, number, digests) if one not in damaged]
         job = PackJob(
             top=os.path.join(self._data_dir, wanted.service),

@@ -31,10 +31,15 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     one = backup_view.named(view, args.service.removeprefix("service."), args.id)
-    receipt = one.receipt
+    receipt, copies = one.receipt, backup_view.copies(view, one, backup_view.states(view))
     if args.json:
         objects = [msgspec.to_builtins(pack) for pack in receipt.packs]
-        body = {**backup_view.document(one), "manifest": msgspec.to_builtins(receipt.manifest), "packs": objects}
+        body = {
+            **backup_view.document(one),
+            "copies": [copy.document() for copy in copies],
+            "manifest": msgspec.to_builtins(receipt.manifest),
+            "packs": objects,
+        }
         box.terminal.say_raw(msgspec.json.encode(body).decode())
         return 0
     lines = (
@@ -46,6 +51,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         f"  written by revision {receipt.revision or 'unknown'}",
         f"  stored     {counted(len(receipt.packs), 'pack')}, {size(receipt.stored_bytes)}, key generation "
         f"{receipt.generation}",
+        f"  copies     {', '.join(str(copy) for copy in copies)}",
         f"  digest     {one.digest}",
     )
     for line in lines:
