@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from holdfast.adapters.runtime.memory import Behaviour
 from holdfast.model import dump
 from holdfast.model.fleet import Fleet, Snapshot, Timeouts, Volume
+from holdfast.ports.prober import Snapshotted
 from holdfast.ports.runtime import Finished
 from tests.fleets.agents import until
 from tests.fleets.build import small_fleet
@@ -254,3 +255,61 @@ def test_a_dump_needs_the_command_that_loads_it_also_later() -> None:
         assert (result.outcome, result.code) == ("failed", "no_way_back") and "restore = COMMAND" in result.remedy
 
     play_dumps(story)
+
+
+# ---- services that make their files ready
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_a_service_makes_its_files_ready_by_its_own_command_and_then_they_are_copied_m91(code: int) -> None:
+    async def whole(one: Scene) -> None:
+        program = Program(one)
+        program.dumped = Finished(code, "no room\n"), b""
+        one.machine.runtime.behaviours[image(1)] = Behaviour(pipes=program.pipes)
+        await one.settled()
+        if code:
+            await until(one.rig, lambda: "backup_failed" in one.findings(), 600.0)
+            assert "`web snapshot` ended with 2: no room" in one.findings()["backup_failed"] and not stored(one)
+            return
+        (first,) = await made(one, 1)
+        job = archiver(one).jobs[-1]
+        assert program.commands == [("web", "snapshot")] and first.receipt.method == "cli"
+        assert not job.vacuum and job.rules.volumes == ("art", "book") and not job.header.dump, "M-93"
+        write(one, b"damaged")
+        result = await answered(one, "restore", backup=first.digest)
+        assert result.outcome == "done" and program.commands[1:] == [], "no command is declared: the files are the data"
+
+    play(fleet(Snapshot(method="cli")), whole)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Snapshotted(True, path="/book/page"), ""),
+        (Snapshotted(False, "locked"), "made no snapshot: locked"),
+        (Snapshotted(True, path="/etc/passwd"), "no file of a volume"),
+        (Snapshotted(True, path="/book/../../etc/passwd"), "no file of a volume"),
+        (Snapshotted(True, path="/cache/x"), "no file of a volume"),
+        (Snapshotted(True, path="/book/gone"), "no file of a volume"),
+    ],
+)
+def test_a_service_is_asked_over_grpc_and_names_a_file_of_its_volumes_m50(answer: Snapshotted, why: str) -> None:
+    async def whole(one: Scene) -> None:
+        program = Program(one)
+        one.machine.runtime.behaviours[image(1)] = Behaviour(pipes=program.pipes)
+        await one.settled()
+        write(one, b"first")
+        one.machine.prober.snapshots[one.one().image] = answer
+        order = await ordered(one, "backup")
+        if why:
+            await until(one.rig, lambda: order in state(one).failed_by)
+            assert why in one.findings()["backup_failed"] and not stored(one)
+            return
+        (first,) = await made(one, 1)
+        assert archiver(one).jobs[-1].header.dump == "book/page" and first.receipt.method == "grpc"
+        write(one, b"damaged")
+        result = await answered(one, "restore", backup=first.digest)
+        assert result.outcome == "done" and program.commands == [("load", "--all")], result
+        assert page(one) == b"first", "the file that it named is the input of the command, and stays"
+
+    play(fleet(Snapshot(method="grpc", restore="load --all")), whole)

@@ -26,7 +26,6 @@ _MOUNTED = 'mount it by other means, and write type = "local-dir" with its path 
 _ROLE = 'write role = "primary", "copy" or "offsite"'
 
 OWN: Row = ("Volume", "protect", "own:NAME")
-METHOD: Row = ("Snapshot", "method", "grpc or cli")
 NO_WAY_BACK: Row = ("Snapshot", "method", "exec: COMMAND without restore")
 
 TABLE: Mapping[Row, Later] = {
@@ -75,10 +74,6 @@ TABLE: Mapping[Row, Later] = {
     ("Service", "custody", ""): Later(
         "not built yet: the keys of backups are sealed to operators and the node of the service, and not to the hub",
         _REMOVE,
-    ),
-    METHOD: Later(
-        "not built yet: no service is asked to make its files ready for a copy",
-        'write method = "full" or "exec: COMMAND", or remove the key',
     ),
     NO_WAY_BACK: Later(
         "no command would bring the dump back, so none is made: files are copied as they are",

@@ -12,12 +12,14 @@ from holdfast.model.fleet import Component, Service, Snapshot
 
 MEANINGS: Mapping[str, str] = {
     "method": "`postgres`: a dump by `pg_dumpall` in the place of the volume. `exec: COMMAND`: the same with what a "
-    "command in the container writes to its standard output. `full`: every file of the service's directory. Left out: "
-    "volumes that are backed up, and of host paths in that directory `*.toml`, `*.db` and `*.pem`",
+    "command in the container writes to its standard output. `grpc`, `cli`: the service makes its files ready, by the "
+    "call `holdfast.v1.SnapshotService/Snapshot` or the command `SERVICE snapshot`; then its volumes are copied. "
+    "`full`: every file of the service's directory. Left out: volumes that are backed up, and of host paths in that "
+    "directory `*.toml`, `*.db` and `*.pem`",
     "include": "more files, relative to the service's directory",
     "exclude": "files to leave out, relative to the service's directory",
     "restore": "the command that brings a dump back: it runs in the container, with the dump on its standard input. "
-    "Needed for `exec:`; `postgres` has its own",
+    "Needed for `exec:`; `postgres` has its own. With `grpc` it gets the file that the service named",
     "component": "the component whose container the commands run in; needed if the service has several",
     "volume": "the volume that the dump stands for; needed if the component has several that are backed up",
 }
@@ -28,6 +30,8 @@ def check(file: str, service: Service, flaws: Flaws) -> None:
     snapshot = service.snapshot
     if snapshot is UNSET:
         return
+    if snapshot.method in dump.PREPARED:
+        _check_prepared(file, service, snapshot, flaws)
     if not dump.is_dumped(snapshot):
         _check_unused(file, snapshot, flaws)
         return
@@ -35,6 +39,17 @@ def check(file: str, service: Service, flaws: Flaws) -> None:
     component = _component(file, service, snapshot, flaws)
     if component is not None:
         _check_volume(file, component, snapshot, flaws)
+
+
+def _check_prepared(file: str, service: Service, snapshot: Snapshot, flaws: Flaws) -> None:
+    """The service makes its files ready, and they are copied."""
+    if snapshot.restore and not dump.words(snapshot.restore):
+        flaws.add_checked(file, ("snapshot", "restore"), f"{shown(snapshot.restore)} has no command", COMMAND)
+    component = _component(file, service, snapshot, flaws)
+    if component is not None and snapshot.method == "grpc" and not dump.port(service):
+        what = f"it is not clear on which port component {shown(component.name)} serves holdfast.v1.SnapshotService"
+        remedy = 'give it health = { type = "grpc", port = PORT }, or one route'
+        flaws.add_checked(file, ("snapshot", "method"), what, remedy)
 
 
 def _check_unused(file: str, snapshot: Snapshot, flaws: Flaws) -> None:
@@ -60,7 +75,7 @@ def _component(file: str, service: Service, snapshot: Snapshot, flaws: Flaws) ->
     known = {component.name: component for component in service.components}
     name = dump.component(service)
     if not name:
-        what = "the service has several components, and [snapshot] does not name the one whose container makes the dump"
+        what = "the service has several components, and [snapshot] does not name the one that the method is for"
         flaws.add_checked(file, ("snapshot",), what, f"write component = one of: {', '.join(sorted(known))}")
     elif name not in known:
         remedy = spelling.question(name, known) or f"one of: {', '.join(sorted(known))}"

@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct
 
 from holdfast.declared import later, toml_file
 from holdfast.declared.flaw import Flaws
-from holdfast.declared.later import METHOD, NO_WAY_BACK, OWN, TABLE, Later, Row
+from holdfast.declared.later import NO_WAY_BACK, OWN, TABLE, Later, Row
 from holdfast.declared.layout import FLEET_FILE
 from holdfast.declared.problem import Problems
 from holdfast.declared.services import path_of
@@ -188,8 +188,6 @@ def _of_service(name: str, service: Service) -> Iterator[Use]:
     file = path_of(name)
     if service.custody != "sealed":
         yield Use(file, ("custody",), ("Service", "custody", ""), service.custody)
-    if service.snapshot is not UNSET and service.snapshot.method in dump.PREPARED:
-        yield Use(file, ("snapshot", "method"), METHOD, service.snapshot.method)
     if service.snapshot is not UNSET and service.snapshot.method.startswith(dump.EXEC) and not service.snapshot.restore:
         yield Use(file, ("snapshot", "method"), NO_WAY_BACK, service.snapshot.method)
     for component in service.components:

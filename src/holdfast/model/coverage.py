@@ -28,6 +28,15 @@ def of_service(name: str, service: Service) -> tuple[Covered, ...]:
     return tuple(_covered(name, service))
 
 
+def mounted(name: str, service: Service, component: str) -> tuple[tuple[str, str], ...]:
+    """Where the container of a component sees what is held whole: path in it → place."""
+    held = {one.place for one in of_service(name, service) if one.extent == "whole" and one.component == component}
+    found = [volume for one in service.components if one.name == component for volume in one.volumes]
+    named = ((one.path, one.name) for one in found if isinstance(one, Volume))
+    paths = ((one.split(":")[1], own_place(name, one.partition(":")[0])) for one in found if isinstance(one, str))
+    return tuple((path, place) for path, place in (*named, *paths) if place is not None and place in held)
+
+
 def is_backed_up(covered: tuple[Covered, ...]) -> bool:
     return any(one.extent != "none" for one in covered)
 

@@ -85,6 +85,18 @@ def place(service: Service) -> tuple[str, str] | None:
     return (name, found[0]) if len(found) == 1 else None
 
 
+def port(service: Service) -> int:
+    """Where the component is asked for a snapshot: the port of its gRPC health check, or its only route; 0: unclear."""
+    name = component(service)
+    for one in service.components:
+        if one.name == name:
+            if one.health is not UNSET and one.health.type == "grpc" and one.health.port is not UNSET:
+                return one.health.port
+            ports = {route.port for route in one.routes}
+            return ports.pop() if len(ports) == 1 else 0
+    return 0
+
+
 def volumes(component: Component) -> list[str]:
     """Those of its volumes that are backed up."""
     return [one.name for one in component.volumes if isinstance(one, Volume) and one.protect == "backup"]

@@ -84,6 +84,12 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
         lambda service: service.snapshot is not UNSET and dump.is_dumped(service.snapshot),
     ),
     Feature(
+        "Service.snapshot.method",
+        5,
+        "the methods grpc and cli of [snapshot]",  # older agents read them and copy the files without asking
+        lambda service: service.snapshot is not UNSET and service.snapshot.method in dump.PREPARED,
+    ),
+    Feature(
         "Service.snapshot.component",
         5,
         "component of [snapshot]",

@@ -55,7 +55,12 @@ def keepers(
             generations=generations,
             damaged=targets.damaged,
             methods=Methods(
-                door=services.door, containers=services.containers, home=own.home, timeout_s=lambda: declared.timeout_s
+                door=services.door,
+                containers=services.containers,
+                prober=ports.prober,
+                storage=ports.storage,
+                home=own.home,
+                timeout_s=lambda: declared.timeout_s,
             ),
             key=ports.key,
             home=own.home,
@@ -72,7 +77,7 @@ def keepers(
         checkpoints=services.checkpoints,
         restore=services.restore,
         steps=OrderSteps(ports.journal, ports.clock),
-        ways=_way_back(ports, services, declared),
+        ways=_way_back(ports, services, declared, fleet),
         left=_left(declared),
         node=node,
     )
@@ -103,7 +108,7 @@ def keepers(
     return made, watch
 
 
-def _way_back(ports: Ports, services: ServiceSide, declared: Declarations) -> WayBack:
+def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, fleet: str) -> WayBack:
     initialising = Initialising(
         runtime=ports.runtime,
         door=services.door,
@@ -112,6 +117,7 @@ def _way_back(ports: Ports, services: ServiceSide, declared: Declarations) -> Wa
         prober=ports.prober,
         storage=ports.storage,
         data_dir=ports.data_dir,
+        fleet=fleet,
     )
 
     def parts(service: str) -> tuple[Part, ...]:

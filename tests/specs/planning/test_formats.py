@@ -103,7 +103,7 @@ def own(**more: Any) -> Fleet:
 
 
 def dumping(**more: Any) -> Fleet:
-    return replace(fleet(), services={"web": replace(service(), snapshot=Snapshot(method="exec: dump", **more))})
+    return replace(fleet(), services={"web": replace(service(), snapshot=Snapshot(**{"method": "exec: dump", **more}))})
 
 
 def touching() -> Fleet:
@@ -132,6 +132,7 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.components.scratch": (lambda: own(scratch=("/tmp",)), ("w1",)),
     "Service.components.volumes.owner": (lambda: own(volumes=(Volume("book", "/data", "none", owner="5:5"),)), ("w1",)),
     "Service.snapshot.restore": (lambda: dumping(restore="load"), ("w1",)),
+    "Service.snapshot.method": (lambda: dumping(method="cli"), ("w1",)),
     "Service.snapshot.component": (lambda: dumping(component="main"), ("w1",)),
     "Service.snapshot.volume": (lambda: dumping(volume="book"), ("w1",)),
     "AlertTarget.nodes": (telling, ("w2",)),

@@ -24,6 +24,8 @@ class Wanted(Struct, frozen=True):
     covered: tuple[Covered, ...]
     snapshot: Snapshot
     component: str = ""  # that the commands of the method run in
+    port: int = 0  # of it, for a call over gRPC
+    mounted: tuple[tuple[str, str], ...] = ()  # path in its container → place of a volume that is held whole
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -75,7 +77,10 @@ class Declarations:
             covered = coverage.of_service(name, service)
             if coverage.is_backed_up(covered):
                 snapshot = service.snapshot if service.snapshot is not UNSET else Snapshot()
-                self.found[name] = Wanted(name, entry.epoch, covered, snapshot, dump.component(service))
+                component = dump.component(service)
+                mounted = coverage.mounted(name, service, component)
+                wanted = Wanted(name, entry.epoch, covered, snapshot, component, dump.port(service), mounted)
+                self.found[name] = wanted
 
     @property
     def interval_s(self) -> float:

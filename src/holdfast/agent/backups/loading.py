@@ -27,10 +27,10 @@ class Loading:
     def needs(self, header: Header, snapshot: Snapshot, service: str) -> bool:
         """Whether a command must run before this backup is the data. `snapshot` is what the service declares now.
         Raises Invalid if it declares no such command, although the backup needs one."""
-        if dump.loader(snapshot):
-            return bool(header.dump) or header.method in dump.PREPARED
-        if not header.dump:
-            return False
+        if header.method in dump.PREPARED:  # its files are the data; a command of the same method may follow
+            return snapshot.method in dump.PREPARED and bool(dump.loader(snapshot))
+        if not header.dump or dump.loader(snapshot):
+            return bool(header.dump)
         raise Invalid(
             f"this backup of {service} is a dump (method {header.method!r}), and the service declares no command that "
             "loads it",

@@ -11,7 +11,6 @@ from holdfast.agent.backups.dumps.methods import Methods, Taken
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.store import Store
 from holdfast.errors import Corrupt
-from holdfast.model import dump
 from holdfast.model.archive import Header, Purpose
 from holdfast.model.backup import FORMAT, Cause, Receipt, Stored, VerifiedReceipt
 from holdfast.ports.archive import Archiver, Packed, PackJob, Progress
@@ -125,7 +124,7 @@ class Making:
                 made=datetime.fromtimestamp(request.begun_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 previous=previous.manifest.digest if previous is not None and is_next else "",
                 method=taken.method,
-                dump=dump.NAME if taken.spool else "",
+                dump=taken.dump,
                 volumes=taken.volumes,
                 covers="partial" if wanted.partial else "whole",
             ),

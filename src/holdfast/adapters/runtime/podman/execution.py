@@ -117,7 +117,7 @@ def _opened(pipe: Pipe) -> Iterator[_Files]:
     with ExitStack() as handles:
         source = sink = None
         if pipe.source:
-            source = os.open(pipe.source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            source = _source(pipe.source)
             handles.callback(os.close, source)
         if pipe.sink:
             os.makedirs(os.path.dirname(pipe.sink), 0o700, exist_ok=True)
@@ -126,6 +126,17 @@ def _opened(pipe: Pipe) -> Iterator[_Files]:
             sink = os.open(pipe.sink, _NEW, 0o600)
             handles.callback(os.close, sink)
         yield _Files(source, sink)
+
+
+def _source(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as trouble:
+        raise Failed(
+            f"{path} cannot be read: {trouble.strerror}",
+            remedy="`holdfast backup list` shows other backups",
+            code="no_dump",
+        ) from trouble
 
 
 def _check_room(files: _Files, pipe: Pipe) -> None:

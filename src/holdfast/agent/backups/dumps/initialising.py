@@ -26,8 +26,8 @@ LOOK_S = 0.25
 
 
 class Initialising:
-    """`data_dir` has the data of each service. The journal has the name of the container before it exists, until it is
-    gone."""
+    """`data_dir` has the data of each service; `fleet` is the id of the fleet. The journal has the name of the
+    container before it exists, until it is gone."""
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Initialising:
         prober: Prober,
         storage: Storage,
         data_dir: str,
+        fleet: str,
     ) -> None:
         self._runtime = runtime
         self._door = door
@@ -47,13 +48,14 @@ class Initialising:
         self._prober = prober
         self._storage = storage
         self._data_dir = data_dir
+        self._fleet = fleet
 
     @asynccontextmanager
     async def healthy(self, part: Part, proof: Receivable, timeout_s: float) -> AsyncIterator[Container]:
         """The container runs and is initialised. When the work is done it must still be healthy; then it is stopped
         and removed. Raises Failed if it is not."""
-        name = _name(part.spec)
-        await self.discard(part.spec)
+        name = self._name(part.spec.service)
+        await self.discard(part.spec.service)
         self._journal.note_made(RUN + name, "load", False)
         try:
             found = await self._started(name, part, proof)
@@ -61,15 +63,19 @@ class Initialising:
             yield found
             await self._until_healthy(found, part, timeout_s, 0.0)
         finally:
-            await asyncio.shield(self.discard(part.spec))
+            await asyncio.shield(self.discard(part.spec.service))
 
-    async def discard(self, spec: ContainerSpec) -> None:
+    def _name(self, service: str) -> str:
+        """The same one after a crash. Names of components have no underscore, so no component has it."""
+        return f"hf-{self._fleet[:6]}-{service}_load"
+
+    async def discard(self, service: str) -> None:
         """Stop and remove it, if it is there: an agent may have died before it could."""
-        name = _name(spec)
+        name = self._name(service)
         found = await self._runtime.container(name)
         if found is not None:
-            await self._door.stop(found, service=spec.service)
-            await self._door.remove(found, service=spec.service)
+            await self._door.stop(found, service=service)
+            await self._door.remove(found, service=service)
         self._containers.forget_secrets(name)
         self._journal.forget_made(RUN + name)
 
@@ -137,11 +143,6 @@ class Initialising:
 
 def _settle_s(part: Part) -> float:
     return duration.milliseconds(SETTLE if part.checks else part.settle) / 1000
-
-
-def _name(spec: ContainerSpec) -> str:
-    """The same one after a crash. Names of components have no underscore, so no component has it."""
-    return f"hf-{spec.fleet[:6]}-{spec.service}_load"
 
 
 def _ended(spec: ContainerSpec, words: str) -> Failed:

@@ -25,8 +25,7 @@ class WayBack:
 
     async def clear(self, service: str) -> None:
         """What an agent left that died on the way: before its directory is emptied."""
-        for part in self._parts(service)[:1]:
-            await self._initialising.discard(part.spec)
+        await self._initialising.discard(service)
 
     async def load(self, proof: Receivable, top: str, header: Header) -> tuple[str, ...]:
         """`top` has the unpacked backup; afterwards it has the data. Answers the names in it that are none. Raises what
