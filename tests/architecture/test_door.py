@@ -139,6 +139,7 @@ FREE = {
 
 # Ports with no verb that mounts, starts, stops, removes, overwrites or deletes something on a node.
 ELSEWHERE = {
+    "target_care": "writes the marker of a bucket, or frees space of what was deleted with a proof",
     "agent_link": "calls another program",
     "archive_keys": "computes",
     "audit_log": "appends",
@@ -178,6 +179,7 @@ NOTES_MADE = {
     "agent/services/rollout/operations.py": "the containers of a rollout before they are created",
     "agent/drills/remains.py": "the containers and the directory of a drill before they are made, marked as scratch",
     "agent/schedules/attempts.py": "the container of a run before it is created",
+    "agent/backups/dumps/initialising.py": "the container that loads a dump before it is created",
     "agent/services/rollout/steps/data.py": "a checkpoint",
 }
 ADAPTERS = {
@@ -260,9 +262,9 @@ def test_an_adapter_takes_the_proofs_of_its_port(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target_deletes_nothing_without_the_proof_about_this_object(name: str) -> None:
-    """Besides its port it has `attach` at most, which adds a marker."""
+    """Besides its port it has at most `attach` and `adopt`, which add a marker, and `tidy`, which frees space."""
     port, found = verbs("ports/backup_target.py"), methods(TARGETS[name], name)
-    assert found.keys() - port.keys() <= {"attach"}
+    assert found.keys() - port.keys() <= {"attach", "adopt", "tidy"}
     assert {verb: proofs(found[verb]) for verb in port} == {verb: proofs(one) for verb, one in port.items()}
     first = found["delete"].body[0]
     assert isinstance(first, ast.If) and ast.unparse(first.test) == "proof.key != key"

@@ -11,9 +11,10 @@ import pytest
 from aiohttp import web
 
 from holdfast.adapters.backup_target import marker
-from holdfast.adapters.backup_target.s3 import Bucket, Credentials, S3Target, credentials
+from holdfast.adapters.backup_target.s3 import Credentials, S3Target, credentials
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted, TryLater
 from holdfast.model.backup_key import OBJECT_BYTES_MAX
+from holdfast.model.storage_target import Bucket
 from tests.fleets.backup_targets import bytes_of, pack, prunable
 from tests.fleets.seaweed import BUCKET, MINE, Seaweed, seaweed
 from tests.fleets.waiting import Stopwatch
@@ -47,20 +48,20 @@ def test_a_bucket_without_the_marker_is_missing_and_gets_nothing(server: Seaweed
 
 
 def test_another_target_in_its_place_is_named(server: Seaweed) -> None:
-    do(S3Target(server.bucket("marked"), MINE, ID).attach())
-    do(S3Target(server.bucket("marked"), MINE, ID).attach())
+    do(S3Target(server.bucket("marked"), MINE, ID).adopt())
+    do(S3Target(server.bucket("marked"), MINE, ID).adopt())
     other = S3Target(server.bucket("marked"), MINE, "bucket-2")
     state = do(other.look())
     assert (state.state, state.durable_id) == ("missing", ID)
     refused(other.put(pack(OBJECT), OBJECT), TryLater, "target_missing")
-    refused(other.attach(), Conflict, "other_target")
+    refused(other.adopt(), Conflict, "other_target")
     assert do(S3Target(server.bucket("marked"), MINE, ID).look()).state == "attached"
 
 
 def test_folders_of_one_bucket_are_targets_of_their_own(server: Seaweed) -> None:
     one, two = (S3Target(server.bucket(name), MINE, name) for name in ("one", "two"))
     for target in (one, two):
-        do(target.attach())
+        do(target.adopt())
     do(one.put(pack(OBJECT), OBJECT))
     assert do(two.get(pack(OBJECT))) is None and do(two.has([pack(OBJECT)])) == set()
     assert list(do(two.list("f" * 16 + "/"))) == [] and len(do(one.list("f" * 16 + "/"))) == 1
@@ -68,7 +69,7 @@ def test_folders_of_one_bucket_are_targets_of_their_own(server: Seaweed) -> None
 
 @pytest.mark.parametrize("mine", [Credentials("unknown", "wrong"), Credentials(MINE.access_key_id, "wrong")])
 def test_wrong_credentials_are_said_to_be_so(server: Seaweed, mine: Credentials) -> None:
-    do(S3Target(server.bucket("locked"), MINE, ID).attach())
+    do(S3Target(server.bucket("locked"), MINE, ID).adopt())
     target = S3Target(server.bucket("locked"), mine, ID)
     state = do(target.look())
     assert state.state == "refused" and "it answers 403" in state.reason
@@ -80,7 +81,7 @@ def test_a_server_that_is_gone_is_missing_within_five_seconds_and_used_again_whe
     server: Seaweed,
 ) -> None:
     target = S3Target(server.bucket("stopped"), MINE, ID)
-    do(target.attach())
+    do(target.adopt())
     server.process.send_signal(signal.SIGSTOP)
     try:
         watch = Stopwatch()
@@ -105,7 +106,7 @@ def test_a_server_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyP
         await site.start()
         port = runner.addresses[0][1]
         with pytest.raises(NotPermitted) as found:
-            await S3Target(Bucket(endpoint=f"http://127.0.0.1:{port}", name=BUCKET), MINE, ID).attach()
+            await S3Target(Bucket(endpoint=f"http://127.0.0.1:{port}", name=BUCKET), MINE, ID).adopt()
         assert "If-None-Match" in found.value.message
         await runner.cleanup()
 
@@ -151,7 +152,7 @@ def test_what_a_server_answers_to_a_put_becomes_the_error_of_a_target(
 
 
 def test_the_environment_of_the_process_gives_no_credentials(server: Seaweed, monkeypatch: pytest.MonkeyPatch) -> None:
-    do(S3Target(server.bucket("environment"), MINE, ID).attach())
+    do(S3Target(server.bucket("environment"), MINE, ID).adopt())
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", MINE.access_key_id)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", MINE.secret_access_key)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
@@ -164,7 +165,7 @@ def test_a_call_leaves_the_loop_free(server: Seaweed) -> None:
     content = bytes_of("large", OBJECT_BYTES_MAX)
 
     async def live() -> float:
-        await target.attach()
+        await target.adopt()
         longest = 0.0
 
         async def tick() -> None:

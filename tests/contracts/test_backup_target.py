@@ -94,7 +94,7 @@ def in_bucket(server: Seaweed, folder: str) -> Scene:
     def make() -> S3Target:
         return S3Target(server.bucket(folder), MINE, "disk-1")
 
-    asyncio.run(make().attach())
+    asyncio.run(make().adopt())
     return Scene(
         make,
         lambda key, content: obstore.put(store, f"{folder}/{key}", content),

@@ -264,13 +264,15 @@ class Machine:
         self.journal = MemoryJournal()
         self.acceptance = MemoryAcceptance()
         self.storage = MemoryStorage(node)
-        self.backups = backing_up.ports_of(self.storage, self.key.line)
+        self.targets = backing_up.MemoryTargets()
+        self.backups = backing_up.ports_of(self.storage, self.key.line, others=self.targets)
         self.drills = backing_up.drills_of(self.backups)
         self.audit = MemoryAuditLog(self.clock)
         self.data_dir = ROOT
         self.hardware = MemoryMachine()
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
+        self.runtime.files = self.backups.archiver.dumps  # type: ignore[attr-defined]
         self.proxy = MemoryProxy(self.clock)
         self.prober = MemoryProber()
         self.secret_files = MemorySecretFiles()
@@ -389,6 +391,7 @@ class Lone:
         self.data_dir = ROOT
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
+        self.runtime.files = self.backups.archiver.dumps  # type: ignore[attr-defined]
         self.secret_files = MemorySecretFiles()
         self.notifiers = MemoryNotifiers()
         self.said: list[tuple[str, dict[str, object]]] = []

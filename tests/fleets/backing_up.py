@@ -14,6 +14,7 @@ from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.storage.memory_scratch import PLACE, MemoryScratch
 from holdfast.errors import Corrupt, HoldfastError
+from holdfast.model.fleet import Storage
 from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Progress, Ship, Stored, Tell, Unpacked, UnpackJob
 from holdfast.wiring.agent_parts import BackupPorts, DrillPorts
 
@@ -27,6 +28,7 @@ class StorageArchiver:
     def __init__(self, storage: MemoryStorage) -> None:
         self._storage = storage
         self.jobs: list[PackJob] = []
+        self.dumps: Files = {}  # by path, as the runtime writes and reads them
         self.trouble: HoldfastError | None = None
         self.gate: Callable[[], asyncio.Future[None]] | None = None
         self.scratch: MemoryScratch | None = None  # of drills
@@ -36,7 +38,8 @@ class StorageArchiver:
         if self.trouble is not None:
             trouble, self.trouble = self.trouble, None
             raise trouble
-        files = self._storage.contents.get(job.top.rpartition("/")[2], {})
+        files = dict(self._storage.contents.get(job.top.rpartition("/")[2], {}))
+        files |= {job.header.dump: self.dumps.pop(job.dump)} if job.dump else {}
         kept = {name: text for name, text in files.items() if name.partition("/")[0] not in job.rules.exclude}
         packs, done = [], 0
         for name, text in sorted(kept.items()):
@@ -77,6 +80,7 @@ class StorageArchiver:
                 raise Corrupt("another pack", remedy="", code="archive_damaged")
             path, text = msgspec.json.decode(content, type=tuple[str, bytes])
             incoming[path] = text
+            self.dumps |= {f"{job.top}/{path}": text} if path == header.get("dump") else {}
         return Unpacked(msgspec.convert(header, type=type(self.jobs[0].header)), len(digests), 0)
 
     async def verify(self, job: UnpackJob, fetch: Fetch, tell: Tell) -> Sequence[Flaw]:
@@ -89,12 +93,27 @@ class StorageArchiver:
         raise NotImplementedError
 
 
-def ports_of(storage: MemoryStorage, line: str, target: MemoryTarget | None = None) -> BackupPorts:
+class MemoryTargets:
+    """Every declared target in memory, by name: what a node opens again is the same one."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, MemoryTarget] = {}
+        self.secrets: dict[str, bytes] = {}
+
+    def open(self, storage: Storage, secret: bytes) -> MemoryTarget:
+        self.secrets[storage.name] = secret
+        return self.made.setdefault(storage.name, MemoryTarget(storage.durable_id))
+
+
+def ports_of(
+    storage: MemoryStorage, line: str, target: MemoryTarget | None = None, others: MemoryTargets | None = None
+) -> BackupPorts:
     """`line` is the node's own key."""
     random = SeededRandom(f"backups of {line}")
     return BackupPorts(
         archiver=StorageArchiver(storage),
         target=target or MemoryTarget(),
+        open=(others or MemoryTargets()).open,
         sealer=MemorySealer(random),
         opener=MemoryOpener(line),
         keys=MemoryIdentities(random),

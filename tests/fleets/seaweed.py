@@ -14,7 +14,8 @@ import obstore
 from msgspec import Struct
 from obstore.store import S3Store
 
-from holdfast.adapters.backup_target.s3 import Bucket, Credentials
+from holdfast.adapters.backup_target.s3 import Credentials
+from holdfast.model.storage_target import Bucket
 from tests.fleets.ports import free_port
 from tests.fleets.waiting import wait_until
 
@@ -46,7 +47,7 @@ class Seaweed(Struct):
 
 
 @contextmanager
-def seaweed(place: Path) -> Iterator[Seaweed]:
+def seaweed(place: Path, host: str = HOST) -> Iterator[Seaweed]:
     place.mkdir(exist_ok=True)
     (place / "data").mkdir(exist_ok=True)
     identity = {
@@ -55,7 +56,7 @@ def seaweed(place: Path) -> Iterator[Seaweed]:
         "actions": ["Admin", "Read", "Write", "List"],
     }
     (place / "s3.json").write_text(json.dumps({"identities": [identity]}))
-    found = _started(place)
+    found = _started(place, host)
     try:
         yield found
     finally:
@@ -63,20 +64,20 @@ def seaweed(place: Path) -> Iterator[Seaweed]:
         found.process.wait(60)
 
 
-def _started(place: Path) -> Seaweed:
+def _started(place: Path, host: str) -> Seaweed:
     """Another process may take a port that was free a moment ago: then the server ends, and others are chosen."""
     for _ in range(TRIES):
-        found = _begun(place)
+        found = _begun(place, host)
         wait_until(lambda: _has_ended(found) or _answers(found), lambda: (place / "log").read_text()[-3000:])  # noqa: B023
         if not _has_ended(found):
             return found
     raise AssertionError(f"the S3 server ends: {(place / 'log').read_text()[-3000:]}")
 
 
-def _begun(place: Path) -> Seaweed:
+def _begun(place: Path, host: str) -> Seaweed:
     ports = {part: free_port() for part in PARTS}
     words = [
-        str(WEED), "server", f"-dir={place / 'data'}", f"-ip={HOST}", f"-ip.bind={HOST}", "-filer", "-s3",
+        str(WEED), "server", f"-dir={place / 'data'}", f"-ip={host}", f"-ip.bind={host}", "-filer", "-s3",
         "-s3.autoCreateBucket", f"-s3.config={place / 's3.json'}", "-master.telemetry=false", "-volume.max=20",
         "-master.volumeSizeLimitMB=64", "-volume.minFreeSpace=1", "-s3.iam=false", "-s3.port.iceberg=0",
         f"-filer.localSocket={place / 'filer.sock'}", f"-s3.localSocket={place / 's3.sock'}",
@@ -85,7 +86,7 @@ def _begun(place: Path) -> Seaweed:
     ]  # fmt: skip
     with (place / "log").open("wb") as log:
         process = subprocess.Popen(words, cwd=place, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    return Seaweed(f"http://{HOST}:{ports['s3']}", process)
+    return Seaweed(f"http://{host}:{ports['s3']}", process)
 
 
 def _has_ended(found: Seaweed) -> bool:

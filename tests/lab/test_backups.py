@@ -33,6 +33,13 @@ protect = "backup"
 """
 
 
+GRPC = """
+[snapshot]
+method = "grpc"
+restore = "sh -c 'cat > /data/loaded'"
+"""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabUnderTest]:
     with lab(tmp_path_factory.mktemp("backups"), nodes="hub1:hub,w1:worker,w2:worker") as found:
@@ -50,9 +57,9 @@ def store(made: LabUnderTest) -> Path:
     return Path(made.node("hub1")["dirs"]["state"]) / "hub" / "backups"
 
 
-def home_of(made: LabUnderTest) -> str:
+def home_of(made: LabUnderTest, service: str = NAME) -> str:
     """The node where the service is applied."""
-    rows = json.loads(made.run("ps", NAME, "--json").ok().out)["services"]
+    rows = json.loads(made.run("ps", service, "--json").ok().out)["services"]
     return str(rows[0]["node"])
 
 
@@ -151,6 +158,18 @@ def test_commands_that_remedies_name_work_when_they_are_pasted(made: LabUnderTes
     runs("holdfast backup list {}", (NAME,), typed)
     runs("holdfast backup {}", (NAME,), typed)
     runs("holdfast backup {} --wait", (NAME,), typed)
+
+
+def test_a_service_with_the_standard_call_makes_its_files_ready_before_each_backup_m50(made: LabUnderTest) -> None:
+    text = SERVICE.format(image=f"{made.registry}/greeter:1").replace('"files"', '"book"')
+    made.write("greeter", text.replace('name = "web"', 'name = "web"\nhealth = { type = "grpc", port = 8080 }') + GRPC)
+    made.run("deploy", "greeter", "--yes").ok()
+    book = Path(made.node(home_of(made, "greeter"))["dirs"]["data"]) / "greeter" / "book"
+    assert json.loads(made.run("backup", "greeter", "--wait", "--json").ok().out)["files"] == 1
+    kept = (book / "greetings.snapshot").read_text()
+    (book / "greetings.snapshot").write_text("damaged")
+    made.run("restore", "greeter", "--yes").ok()
+    assert kept == (book / "greetings.snapshot").read_text() == (book / "loaded").read_text()
 
 
 def test_data_of_a_dead_node_is_restored_on_another_one_byte_for_byte_m89(made: LabUnderTest) -> None:

@@ -11,6 +11,7 @@ from holdfast.declared import (
     node_keys,
     nodes,
     operators,
+    storage,
     toml_file,
 )
 from holdfast.declared.check import UNKNOWN_SETTINGS, check
@@ -45,6 +46,7 @@ def read(content: bytes, flaws: Flaws) -> Declared | None:
         infrastructure.check(file, written[0], flaws)
     node_keys.check(file.nodes, "" if file.fleet is UNKNOWN_SETTINGS else file.fleet.hub_key, flaws)
     alerts.check(file.alerts, written[0], flaws)
+    storage.check(file.storage, written[0], flaws)
     return Declared(file, *written)
 
 

@@ -10,7 +10,7 @@ from holdfast.planning import infrastructure
 
 def check(file: FleetFile, known: frozenset[str], flaws: Flaws) -> None:
     """`known`: names of nodes, including refused ones."""
-    document = FleetDocument(file.fleet, acme=file.acme, dns=file.dns, overlay=file.overlay)
+    document = FleetDocument(file.fleet, backups=file.backups, acme=file.acme, dns=file.dns, overlay=file.overlay)
     for complaint in infrastructure.fleet_complaints(document):
         flaws.add_checked(FLEET_FILE, complaint.at, complaint.what, complaint.remedy)
     for at, node in enumerate(file.nodes):

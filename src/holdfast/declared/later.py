@@ -22,9 +22,11 @@ Row = tuple[str, str, str]  # struct in model/fleet.py, key as it is written, va
 _REMOVE = "remove the key until a release announces it"
 _REMOVE_TABLE = "remove the table until a release announces it"
 _REMOVE_ROLE = "remove the role until a release announces it"
+_MOUNTED = 'mount it by other means, and write type = "local-dir" with its path as location'
+_ROLE = 'write role = "primary", "copy" or "offsite"'
 
 OWN: Row = ("Volume", "protect", "own:NAME")
-METHOD: Row = ("Snapshot", "method", "grpc, cli or exec: COMMAND")
+NO_WAY_BACK: Row = ("Snapshot", "method", "exec: COMMAND without restore")
 
 TABLE: Mapping[Row, Later] = {
     # Outside the schema.
@@ -40,8 +42,15 @@ TABLE: Mapping[Row, Later] = {
         "start the hub with --alert-command, or write webhook or apprise here",
     ),
     # Inside the schema: fleet.toml.
-    ("FleetFile", "storage", ""): Later(
-        "not built yet: storage targets are not mounted, and no data is written to them", _REMOVE_TABLE
+    ("Storage", "type", "usb"): Later("not built yet: no disk is mounted", _MOUNTED),
+    ("Storage", "type", "nfs"): Later("not built yet: Holdfast mounts no share", _MOUNTED),
+    ("Storage", "type", "cifs"): Later("not built yet: Holdfast mounts no share", _MOUNTED),
+    ("Storage", "type", "pbs"): Later("not built yet: there are no guests whose images it could hold", _REMOVE_TABLE),
+    ("Storage", "role", "vzdump-target"): Later("not built yet: there are no guests", _ROLE),
+    ("Storage", "role", "pbs-offsite"): Later("not built yet: there are no guests", _ROLE),
+    ("Storage", "role", "bulk-data"): Later("not built yet: volumes are stored in the data directory only", _ROLE),
+    ("StoragePolicy", "schedule", ""): Later(
+        "not built yet: a backup is stored on all targets when it is made, at the times of [backups]", _REMOVE
     ),
     ("FleetFile", "policies", ""): Later(
         "not built yet: policies are not evaluated, so a rule neither allows nor forbids anything",
@@ -64,9 +73,9 @@ TABLE: Mapping[Row, Later] = {
         "not built yet: the keys of backups are sealed to operators and the node of the service, and not to the hub",
         _REMOVE,
     ),
-    METHOD: Later(
-        "not built yet: files are copied as they are, SQLite databases by SQLite itself, and no command runs before",
-        'write method = "full", or remove the key',
+    NO_WAY_BACK: Later(
+        "no command would bring the dump back, so none is made: files are copied as they are",
+        'write restore = "COMMAND": it runs in the same container, with the dump on its standard input',
     ),
     ("Volume", "class", ""): Later(
         "not built yet: every volume is stored in the data directory of its node, whatever its class", _REMOVE

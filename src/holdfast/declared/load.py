@@ -39,7 +39,7 @@ def load(directory: FleetDirectory, secrets_may_lack: bool = False) -> Fleet:
     checked = _check_services(found, declared, None if secrets_may_lack else sealed, flaws)
     if declared is None:
         raise flaws.problems(sources.contents)
-    secrets.check_alerts(declared.file.alerts, None if secrets_may_lack else sealed, flaws)
+    secrets.check_targets(declared.file, None if secrets_may_lack else sealed, flaws)
     bound = policies.bind(declared.file.policies, texts, found, flaws)
     policies.check_unbound(declared.policy_files, texts, flaws)
     if flaws:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from holdfast.declared import drills, health, schedules
+from holdfast.declared import drills, health, schedules, snapshots
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "FleetFile": {
@@ -10,7 +10,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "operators": "the people who may sign changes",
         "nodes": "the machines",
         "trust": "how many operators must sign",
-        "storage": "targets for volumes and backups",
+        "storage": "places for copies of backups, besides the hub's own store",
         "policies": "authorization rules and what they apply to",
         "backups": "how often services are backed up and how many backups are kept",
         "timeouts": "how long each kind of work may take",
@@ -67,16 +67,30 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "Storage": {
         "name": "the name of the target",
-        "type": "the kind of storage",
-        "durable_id": "what identifies it when it is attached elsewhere",
-        "class": "how fast the target is",
-        "role": "what it is used for",
-        "policy": "when backups will be written to it and how many it will keep",
-        "state": "whether it is in use",
+        "type": "`local-dir`: a mounted directory; `usb`: a disk that the node mounts; `s3`: a bucket; `restic`: a "
+        "repository ([targets](backup-targets.md))",
+        "durable_id": "what identifies it wherever it is attached. A directory: the id in its `.holdfast-target`, or "
+        "the share it is mounted from (`server:/export`); a disk: the UUID of its file system; a bucket: any name, "
+        "which the first node writes into it; a repository: its id",
+        "location": "the path of a directory, `https://HOST/BUCKET/FOLDER`, or the address of a repository; a disk has "
+        "none",
+        "nodes": "the nodes that use it; left out: every node. A disk has exactly one; what has a secret names all",
+        "secret": "its credentials, sealed in `secrets/NAME.age`",
+        "class": "how fast the target is: a restore reads from a `fast` one first",
+        "role": "`primary`: it decides, in place of the hub, whether a backup is made; `copy`; `offsite`: a copy that "
+        "a restore reads last",
+        "policy": "how many backups it keeps",
+        "state": "`attached`: it is in use; `disconnected` (for now) and `decommissioned` (for good): it is not",
     },
     "StoragePolicy": {
         "schedule": "when backups will be written to it",
-        "retain": "how many backups it will keep",
+        "retain": "how many backups it keeps, as in `[backups]`; left out: as many as `[backups]` says",
+    },
+    "Retain": {
+        "last": "the newest ones",
+        "daily": "the newest one of each of so many days (UTC) that have any",
+        "weekly": "the same for weeks, from Monday to Sunday",
+        "monthly": "the same for months",
     },
     "PolicyBinding": {
         "name": "the name of the policy",
@@ -85,8 +99,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "Backups": {
         "interval": "how often a service is backed up. A new service is backed up at once",
-        "retain": "how many backups of a service are kept, of those by schedule and of those by order. The newest one "
-        "always stays",
+        "retain": "how many backups of a service are kept, of those by schedule and of those by order: a number, or a "
+        "table. The newest one always stays",
         "drill_interval": "how often a backup of a service is proven by a drill (docs/guides/backups.md)",
     },
     "Timeouts": {
@@ -210,10 +224,5 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "memory": "memory",
     },
     "Health": health.MEANINGS,
-    "Snapshot": {
-        "method": "`full`: every file of the service's directory. Left out: volumes that are backed up, and of host "
-        "paths in that directory `*.toml`, `*.db` and `*.pem`",
-        "include": "more files, relative to the service's directory",
-        "exclude": "files to leave out, relative to the service's directory",
-    },
+    "Snapshot": snapshots.MEANINGS,
 }

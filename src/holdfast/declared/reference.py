@@ -54,9 +54,15 @@ def _sections(title: str, table: type[Struct], path: str = "") -> Iterator[tuple
             yield from _sections(f"`[[{name}]]`" if many else f"`[{name}]`", below, f"{name}.")
 
 
+def _each_once(sections: Iterator[tuple[str, type[Struct]]]) -> tuple[tuple[str, type[Struct]], ...]:
+    """A table that two keys have is described where it is met last."""
+    found = {table: title for title, table in sections}
+    return tuple((title, table) for table, title in found.items())
+
+
 SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
-    *_sections("`fleet.toml`", fleet.FleetFile),
-    *_sections("`services/<name>.toml`", fleet.Service),
+    *_each_once(_sections("`fleet.toml`", fleet.FleetFile)),
+    *_each_once(_sections("`services/<name>.toml`", fleet.Service)),
 )
 
 _OPENING = """\

@@ -10,7 +10,7 @@ from holdfast.declared.layout import FLEET_FILE, is_hidden
 from holdfast.declared.sources import Sources
 from holdfast.declared.words import Path, shown
 from holdfast.model import sealed
-from holdfast.model.fleet import AlertTarget, Service
+from holdfast.model.fleet import AlertTarget, FleetFile, Service, Storage
 from holdfast.model.ids import is_name
 from holdfast.model.secret import doubled, refs_of
 from holdfast.ports.fleet_directory import Entry
@@ -70,10 +70,16 @@ def check_service(file: str, service: Service, known: Collection[str] | None, fl
             flaws.add_checked(file, where, what, 'give one another name: { name = "…", file = "…" } or env = "…"')
 
 
-def check_alerts(targets: Sequence[AlertTarget], known: Collection[str] | None, flaws: Flaws) -> None:
-    for at, target in enumerate(targets):
-        if target.secret is not UNSET:
-            _check_known(FLEET_FILE, ("alerts", at, "secret"), target.secret, known, flaws)
+def check_targets(file: FleetFile, known: Collection[str] | None, flaws: Flaws) -> None:
+    """Those of alerts, and those of storage."""
+    tables: tuple[tuple[str, Sequence[AlertTarget | Storage]], ...] = (
+        ("alerts", file.alerts),
+        ("storage", file.storage),
+    )
+    for table, targets in tables:
+        for at, target in enumerate(targets):
+            if target.secret is not UNSET:
+                _check_known(FLEET_FILE, (table, at, "secret"), target.secret, known, flaws)
 
 
 def _check_known(file: str, where: Path, name: str, known: Collection[str] | None, flaws: Flaws) -> None:

@@ -12,15 +12,15 @@ from msgspec import UNSET, Struct
 
 from holdfast.declared import later, toml_file
 from holdfast.declared.flaw import Flaws
-from holdfast.declared.later import METHOD, OWN, TABLE, Later, Row
+from holdfast.declared.later import NO_WAY_BACK, OWN, TABLE, Later, Row
 from holdfast.declared.layout import FLEET_FILE
 from holdfast.declared.problem import Problems
 from holdfast.declared.services import path_of
 from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.words import Path, key_path
-from holdfast.model import canonical
+from holdfast.model import canonical, dump
 from holdfast.model.applied import Applied, content
-from holdfast.model.fleet import Fleet, Node, Service, Volume
+from holdfast.model.fleet import Fleet, Node, Service, Storage, Volume
 from holdfast.planning.kinds.every import documents
 from holdfast.ports.fleet_directory import FleetDirectory
 
@@ -131,18 +131,20 @@ def _declared(fleet: Fleet) -> dict[str, list[Use]]:
         found["node." + name] = list(_of_node(node))
     for name, policy in fleet.policies.items():
         found["policy." + name] = [Use(FLEET_FILE, ("policies", name), _POLICIES, policy.applies_to)]
-    for name in fleet.storage:
-        found["storage." + name] = [Use(FLEET_FILE, ("storage", name), ("FleetFile", "storage", ""), ())]
+    for name, target in fleet.storage.items():
+        found["storage." + name] = list(_of_storage(target))
     for name, service in fleet.services.items():
         found["service." + name] = list(_of_service(name, service))
     return {address: uses for address, uses in found.items() if uses}
 
 
 def _applied(address: str, applied: Applied, digest: str) -> Iterator[Use]:
-    """The uses in an applied node or service. A policy or storage target is one use as a whole."""
+    """The uses in an applied node, storage target or service. A policy is one use as a whole."""
     kind, _, name = address.partition(".")
     if kind == "node":
         yield from _of_node(_read(applied, digest, address, Node))
+    elif kind == "storage":
+        yield from _of_storage(_read(applied, digest, address, Storage))
     elif kind == "service":
         yield from _of_service(name, _read(applied, digest, address, Service))
 
@@ -164,12 +166,21 @@ def _of_node(node: Node) -> Iterator[Use]:
         yield Use(FLEET_FILE, (*at, "labels"), ("Node", "labels", ""), tuple(sorted(node.labels.items())))
 
 
+def _of_storage(target: Storage) -> Iterator[Use]:
+    at = ("storage", target.name)
+    for key, value in (("type", target.type), ("role", target.role)):
+        if later.of_value("Storage", key, value):
+            yield Use(FLEET_FILE, (*at, key), ("Storage", key, value), value)
+    if target.policy.schedule:
+        yield Use(FLEET_FILE, (*at, "policy", "schedule"), ("StoragePolicy", "schedule", ""), target.policy.schedule)
+
+
 def _of_service(name: str, service: Service) -> Iterator[Use]:
     file = path_of(name)
     if service.custody != "sealed":
         yield Use(file, ("custody",), ("Service", "custody", ""), service.custody)
-    if service.snapshot is not UNSET and service.snapshot.method not in ("", "full"):
-        yield Use(file, ("snapshot", "method"), METHOD, service.snapshot.method)
+    if service.snapshot is not UNSET and service.snapshot.method.startswith(dump.EXEC) and not service.snapshot.restore:
+        yield Use(file, ("snapshot", "method"), NO_WAY_BACK, service.snapshot.method)
     for component in service.components:
         for volume in component.volumes:
             yield from _of_volume(file, ("components", component.name, "volumes"), volume)

@@ -21,6 +21,7 @@ OVER: Mapping[str, str] = {
     "backup_stale": "backup_fresh",
     "backup_damaged": "backup_whole",
     "drill_failed": "drill_verified",
+    "target_gone": "target_back",
     "crash_loop": "crash_loop_over",
     "runtime_unavailable": "runtime_back",
     "clock_skew": "clock_right",

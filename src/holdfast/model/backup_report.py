@@ -24,6 +24,26 @@ class BackupMade(Struct, frozen=True, omit_defaults=True):
     unsettled: int = 0  # files that changed while they were read
 
 
+class Copies(Struct, frozen=True, omit_defaults=True):
+    """The backups of a service on one target, as its node last saw them."""
+
+    target: str
+    held: tuple[int, ...] = ()  # sequences, the newest first; not all of many
+    lacks: int = 0  # backups that belong there and are not there yet
+    read_s: float = 0.0  # when every byte of one was last read and right; 0: never
+    same_machine: bool = False  # lost with the machine of the data: counts as no copy
+
+
+class TargetReport(Struct, frozen=True, omit_defaults=True):
+    """A storage target, as its node sees it."""
+
+    name: str
+    state: str  # of ports/backup_target.py
+    reason: str = ""
+    since_s: float = 0.0  # in this state
+    free_bytes: int | None = None
+
+
 class BackupState(Struct, frozen=True, omit_defaults=True):
     service: str
     next_s: float = 0.0
@@ -35,9 +55,11 @@ class BackupState(Struct, frozen=True, omit_defaults=True):
     trouble: str = ""
     stale: bool = False
     failed_by: tuple[str, ...] = ()  # the newest orders whose backup failed
+    copies: tuple[Copies, ...] = ()  # only where there are targets besides the hub
 
 
 class BackupStates(Struct, frozen=True):
     """The backups in a report. Readers take only this of it."""
 
     backups: tuple[BackupState, ...] = ()
+    targets: tuple[TargetReport, ...] = ()  # besides the hub

@@ -118,6 +118,9 @@ class Snapshot(Table, frozen=True):
     method: Method = ""
     include: tuple[Text, ...] = ()
     exclude: tuple[Text, ...] = ()
+    restore: Text = ""
+    component: NameText | UnsetType = UNSET
+    volume: NameText | UnsetType = UNSET
 
 
 class Service(Table, frozen=True):
@@ -181,17 +184,32 @@ class Node(Table, frozen=True):
     labels: dict[EnvName, Text] = field(default_factory=dict)
 
 
+class Retain(Table, frozen=True):
+    """How many backups are kept: the newest ones, and the newest one of each of so many days, weeks and months."""
+
+    last: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    daily: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    weekly: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    monthly: Annotated[int, Meta(ge=0, le=10_000)] = 0
+
+
+Kept = Annotated[int, Meta(ge=1, le=10_000)] | Retain
+
+
 class StoragePolicy(Table, frozen=True):
     schedule: Text = ""
-    retain: Annotated[int, Meta(ge=1, le=10_000)] = 7
+    retain: Kept | UnsetType = UNSET
 
 
 class Storage(Table, frozen=True):
     name: NameText
-    type: Literal["local-dir", "usb", "nfs", "cifs", "pbs"]
+    type: Literal["local-dir", "usb", "s3", "restic", "nfs", "cifs", "pbs"]
     durable_id: Text
+    location: Text = ""
+    nodes: Annotated[tuple[NameText, ...], Meta(max_length=256)] = ()
+    secret: NameText | UnsetType = UNSET
     speed: Literal["fast", "slow"] = field(default="slow", name="class")
-    role: Literal["primary", "vzdump-target", "pbs-offsite", "bulk-data"] = "primary"
+    role: Literal["copy", "primary", "offsite", "vzdump-target", "pbs-offsite", "bulk-data"] = "copy"
     policy: StoragePolicy = StoragePolicy()
     state: Literal["attached", "disconnected", "decommissioned"] = "attached"
 
@@ -204,7 +222,7 @@ class PolicyBinding(Table, frozen=True):
 
 class Backups(Table, frozen=True):
     interval: Duration = "24h"
-    retain: Annotated[int, Meta(ge=1, le=10_000)] = 7
+    retain: Kept = 7
     drill_interval: Duration = "7d"
 
 
@@ -257,7 +275,7 @@ class FleetFile(Table, frozen=True):
     operators: Annotated[tuple[Operator, ...], Meta(min_length=1, max_length=256)]
     nodes: tuple[Node, ...] = ()
     trust: Thresholds = Thresholds()
-    storage: tuple[Storage, ...] = ()
+    storage: Annotated[tuple[Storage, ...], Meta(max_length=32)] = ()
     policies: tuple[PolicyBinding, ...] = ()
     backups: Backups = Backups()
     timeouts: Timeouts = Timeouts()

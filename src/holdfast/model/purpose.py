@@ -23,7 +23,7 @@ FleetId = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
 
 
 class Purpose(Struct, frozen=True, forbid_unknown_fields=True):
-    """`addresses`, sorted: `service.web`, `alerts.phone`; newer releases also write `node.e1`, `storage.nas`,
+    """`addresses`, sorted: `service.web`, `alerts.phone`, `storage.nas`; newer releases also write `node.e1` and
     `registry:HOST`."""
 
     fleet: FleetId
@@ -79,6 +79,8 @@ def resealed(purpose: Purpose | None, name: str, address: str) -> str:
     kind, _, of = address.partition(".")
     if kind == "alerts":
         return f"holdfast secret rotate {name} --keep --for alerts.{of}"
+    if kind == "storage":
+        return f"holdfast secret rotate {name} --keep --for storage.{of}"
     return f"holdfast secret rotate {name} --keep --for service.{of}"
 
 

@@ -1,4 +1,4 @@
-"""The secrets of services and of alert targets: their names, and how a component gets them. Knows no values."""
+"""The secrets of services and targets: their names, and how a component gets them. Knows no values."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ def users(fleet: Fleet) -> dict[str, tuple[str, ...]]:
     """Resources that name secrets, by address, with their names."""
     found = {f"service.{name}": names_of(service) for name, service in fleet.services.items()}
     found |= {f"alert.{name}": (alert.secret,) for name, alert in fleet.alerts.items() if alert.secret is not UNSET}
+    found |= {f"storage.{name}": (one.secret,) for name, one in fleet.storage.items() if one.secret is not UNSET}
     return {address: names for address, names in found.items() if names}
 
 

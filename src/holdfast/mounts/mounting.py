@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
-from holdfast.mounts.requests import UUID_FORM, Order, Result
+from holdfast.model.storage_target import UUID_FORM
+from holdfast.mounts.requests import Order, Result
 
 _FAT = "umask=077"
 KINDS = {"ext4": "", "ext3": "", "ext2": "", "xfs": "", "btrfs": "", "f2fs": "", "vfat": _FAT, "exfat": _FAT}

@@ -4,17 +4,16 @@ The agent writes both files below its state directory: the list from the accepte
 This program trusts neither: names, UUIDs and verbs have closed forms, and what is mounted is bounded (mounting.py).
 """
 
-import re
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.model.ids import is_name
+from holdfast.model.storage_target import UUID_FORM
 
 FILE_BYTES_MAX = 64 * 1024
 REQUESTS_MAX = 64
-UUID_FORM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9A-F]{4}-[0-9A-F]{4}")
 
 Verb = Literal["mount", "unmount"]
 State = Literal["mounted", "unmounted", "missing", "refused", "failed"]

@@ -12,9 +12,10 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Conflict, Corrupt
+from holdfast.model import dump
 from holdfast.model.applied import Applied, content, table_of
-from holdfast.model.fleet import AlertTarget, Service, Volume
-from holdfast.model.ids import TRUST
+from holdfast.model.fleet import AlertTarget, FleetDocument, Retain, Service, Storage, Volume
+from holdfast.model.ids import FLEET, TRUST
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
 
@@ -78,6 +79,30 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
     ),
     Feature("Service.drill", 5, "drill of a service", lambda service: service.drill is not UNSET),
     Feature(
+        "Service.snapshot.restore",
+        5,
+        "a method of [snapshot] that makes a dump",  # older agents read exec: and copy the files instead
+        lambda service: service.snapshot is not UNSET and dump.is_dumped(service.snapshot),
+    ),
+    Feature(
+        "Service.snapshot.method",
+        5,
+        "the methods grpc and cli of [snapshot]",  # older agents read them and copy the files without asking
+        lambda service: service.snapshot is not UNSET and service.snapshot.method in dump.PREPARED,
+    ),
+    Feature(
+        "Service.snapshot.component",
+        5,
+        "component of [snapshot]",
+        lambda service: service.snapshot is not UNSET and service.snapshot.component is not UNSET,
+    ),
+    Feature(
+        "Service.snapshot.volume",
+        5,
+        "volume of [snapshot]",
+        lambda service: service.snapshot is not UNSET and service.snapshot.volume is not UNSET,
+    ),
+    Feature(
         "Service.components.volumes.owner",
         2,
         "owner of a volume",
@@ -92,6 +117,19 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
 OF_ALERTS: tuple[Feature[AlertTarget], ...] = (
     Feature("AlertTarget.nodes", 2, "an alert target that nodes send to", lambda target: bool(target.nodes)),
     Feature("AlertTarget.quiet", 4, "quiet hours of an alert target", lambda target: target.quiet is not UNSET),
+)
+
+OF_STORAGE: tuple[Feature[Storage], ...] = (
+    Feature("Storage.location", 5, "a storage target", lambda target: True),  # older agents use none
+)
+
+OF_FLEET: tuple[Feature[FleetDocument], ...] = (
+    Feature(
+        "FleetDocument.backups.retain.last",
+        5,
+        "a table as retain of [backups]",
+        lambda fleet: isinstance(fleet.backups.retain, Retain),
+    ),
 )
 
 OF_TRUST: tuple[Feature[Trust], ...] = (
@@ -120,6 +158,10 @@ def require(table: Table, contents: Mapping[str, bytes], applied: Applied | None
             continue
         if address == TRUST:
             _require_trust(_read(contents, entry, address, Trust), applied, formats)
+        elif address == FLEET:
+            _require_fleet(_read(contents, entry, address, FleetDocument), applied, formats)
+        elif address.startswith("storage."):
+            _require_storage(address, _read(contents, entry, address, Storage), applied, formats)
         elif address.startswith("service."):
             _require_service(address, _read(contents, entry, address, Service), entry, applied, formats)
         elif address.startswith("alert."):
@@ -134,6 +176,17 @@ def _require_trust(trust: Trust, applied: Applied | None, formats: Mapping[str, 
     for feature, node in _unread(OF_TRUST, trust, formats, sorted(formats)):
         if applied is None or not feature.is_used(applied.trust):
             raise too_old(node, feature.what)
+
+
+def _require_fleet(fleet: FleetDocument, applied: Applied | None, formats: Mapping[str, int]) -> None:
+    for feature, node in _unread(OF_FLEET, fleet, formats, sorted(formats)):
+        if applied is None or not feature.is_used(applied.fleet()):
+            raise too_old(node, feature.what)
+
+
+def _require_storage(address: str, target: Storage, applied: Applied | None, formats: Mapping[str, int]) -> None:
+    for feature, node in _unread(OF_STORAGE, target, formats, sorted(target.nodes or formats)):
+        raise too_old(node, f"{feature.what} ({address})")
 
 
 def _require_service(

@@ -6,10 +6,12 @@ Deny by default: a key that a later release adds needs destroy until it has a ro
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.model import duration
+from holdfast.model.fleet import Kept, Retain
 from holdfast.model.plan import Demand
+from holdfast.model.storage_target import keeps_fewer
 from holdfast.planning.kinds.kind import destroy
 
 
@@ -26,8 +28,8 @@ def _shorter(before: str, after: str) -> bool:
     return duration.milliseconds(after) <= duration.milliseconds(before)
 
 
-def _more(before: int, after: int) -> bool:
-    return after >= before
+def _more(before: Kept | UnsetType, after: Kept | UnsetType) -> bool:
+    return before is not UNSET and after is not UNSET and not keeps_fewer(before, after)
 
 
 HARMLESS: Mapping[str, Harmless] = {
@@ -67,13 +69,14 @@ def is_harmless(key: str, before: Any, after: Any) -> bool:
 
 
 def changed(prefix: str, before: Struct, after: Struct) -> Iterator[tuple[str, Any, Any]]:
-    """Every changed key as fleet.toml names it, with both values. A table that appears or vanishes is one key."""
+    """Every changed key as fleet.toml names it, with both values. A table that appears or vanishes is one key,
+    and so is one that may be a number instead."""
     for field, spelled in zip(after.__struct_fields__, after.__struct_encode_fields__, strict=True):
         old, new = getattr(before, field), getattr(after, field)
         if old == new:
             continue
         key = f"{prefix}.{spelled}" if prefix else _TABLES.get(spelled, spelled)
-        if isinstance(old, Struct) and isinstance(new, Struct):
+        if isinstance(old, Struct) and isinstance(new, Struct) and not isinstance(new, Retain):
             yield from changed(key, old, new)
         else:
             yield key, old, new

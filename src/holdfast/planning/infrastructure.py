@@ -7,6 +7,7 @@ from msgspec import UNSET
 from holdfast.model.fleet import Acme, Dns, FleetDocument, Node, Overlay, Settings
 from holdfast.model.route import within
 from holdfast.planning import overlay as network
+from holdfast.planning import storage
 from holdfast.planning.complaint import Complaint, quoted
 from holdfast.planning.edges import form_complaint, proxy_of
 
@@ -19,6 +20,7 @@ def fleet_complaints(fleet: FleetDocument) -> Iterator[Complaint]:
     if fleet.acme is not UNSET:
         yield from acme_complaints(fleet.acme, fleet.settings)
     yield from dns_complaints(fleet.dns)
+    yield from storage.of_kept(fleet.backups.retain, ("backups", "retain"))
 
 
 def settings_complaints(settings: Settings) -> Iterator[Complaint]:

@@ -12,7 +12,7 @@ from holdfast.model.coverage import Covered
 
 # declared: protect = "none" or "own:NAME". no_backup: none was made yet, or its node does not report one. outside: a
 # path outside the service's directory. partial: backups hold the small default set of files. same_machine: backups are
-# stored at the hub, which is on the machine of the data.
+# stored on the machine of the data only.
 Why = Literal["declared", "no_backup", "outside", "partial", "same_machine"]
 
 
@@ -27,9 +27,11 @@ class Unprotected(Struct, frozen=True):
     why: Why = "no_backup"
 
 
-def unprotected(applied: Applied, backed_up: Set[str] = frozenset()) -> tuple[Unprotected, ...]:
-    """`backed_up`: services whose node reports a backup. A service whose content is damaged is left out: that is a
-    finding of the ledger."""
+def unprotected(
+    applied: Applied, backed_up: Set[str] = frozenset(), elsewhere: Set[str] = frozenset()
+) -> tuple[Unprotected, ...]:
+    """`backed_up`: services whose node reports a backup; `elsewhere`: those with one on another machine. A service
+    whose content is damaged is left out: that is a finding of the ledger."""
     found: list[Unprotected] = []
     for name, entry in sorted(applied.table.of_kind("service").items()):
         try:
@@ -38,7 +40,7 @@ def unprotected(applied: Applied, backed_up: Set[str] = frozenset()) -> tuple[Un
             continue
         node = "" if entry.node is UNSET else entry.node
         for one in coverage.of_service(name, service):
-            why = _why(one, name in backed_up, _is_hub(applied, node))
+            why = _why(one, name in backed_up, _is_hub(applied, node) and name not in elsewhere)
             if why is not None:
                 found.append(Unprotected(name, one.component, one.volume, node, one.protect, why))
     return tuple(found)

@@ -51,7 +51,7 @@ def tag(table: Table, node: str) -> str | None:
 
 
 class Reader(Struct, frozen=True, order=True):
-    """A node that must be able to open a secret: a service that names it runs or may run there, or it sends alerts."""
+    """A node that must be able to open a secret: a service that names it runs or may run there, or it uses a target."""
 
     secret: str
     node: str
@@ -71,7 +71,7 @@ def readers(table: Table, only: str | None = None) -> tuple[Reader, ...]:
 
 
 def nodes_of(entry: Entry) -> frozenset[str]:
-    """Nodes that use the secrets of this entry: of a service, or of an alert target with nodes."""
+    """Nodes that use the secrets of this entry: of a service, or of a target with nodes."""
     bound = entry.applies_to or ()
     homes = () if entry.node is UNSET else (entry.node,)
     return frozenset((*homes, *entry.failover, *(one[5:] for one in bound if one.startswith("node."))))
@@ -170,7 +170,7 @@ def unused(fleet: Fleet) -> tuple[str, ...]:
     """Warnings, one per secret that is not used."""
     named = {name for names in users(fleet).values() for name in names}
     return tuple(
-        f"secrets/{name}.age: no component and no alert target names it, so no node gets it"
+        f"secrets/{name}.age: no component and no target names it, so no node gets it"
         for name in sorted(fleet.secrets.keys() - named)
     )
 
@@ -194,7 +194,7 @@ def demands(
         owner = next((a for a, e in before.entries.items() if a != address and _keeps(a, e, after, digest)), None)
         if owner is not None:
             yield Demand("destroy", f"gives it the secret {name}, which {owner} has")
-        if name in known and entry.node is not UNSET:  # an alert target needs destroy for any change
+        if name in known and entry.node is not UNSET:  # a target needs destroy for any change
             home = entry.node
             tags = frozenset(filter(None, (tag(after, home),)))
             unknown_max = 0 if f"node.{home}" in after.entries else 1

@@ -1,9 +1,11 @@
 """A place that stores the objects of backups: small, immutable, named by what they are (model/backup_key.py)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
+
+from holdfast.model.fleet import Storage
 
 # attached: usable · missing: not there, another one is there, or it does not answer · full: reads, takes nothing more ·
 # read_only: reads, takes nothing · refused: there, but not for this caller · failing: its disk reports errors
@@ -58,3 +60,7 @@ class BackupTarget(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+# A declared target and its opened credentials (b"" without any). Raises Invalid if that cannot be a target.
+OpenTarget = Callable[[Storage, bytes], BackupTarget]

@@ -20,7 +20,9 @@ PROVEN_KEPT = 50
 
 # Codes of troubles that say that this backup cannot be restored; damaged bytes do too. A machine, an image or a target
 # that is not there says nothing about a backup.
-RED: frozenset[str] = frozenset({"not_found", "cannot_open", "not_the_newest", "not_healthy", "drill_cmd_failed"})
+RED: frozenset[str] = frozenset(
+    {"not_found", "cannot_open", "not_the_newest", "not_healthy", "drill_cmd_failed", "load_failed"}
+)
 
 
 class Book(Struct, frozen=True, omit_defaults=True):

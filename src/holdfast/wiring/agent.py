@@ -285,10 +285,12 @@ def _backup_ports(home: SystemAgent, member: "Membership", key: "IdentityKey", o
     from holdfast.adapters.sealing.identities import AgeIdentities
     from holdfast.model import ssh_key
     from holdfast.wiring.agent_parts import BackupPorts
+    from holdfast.wiring.targets import opener as target_opener
 
     return BackupPorts(
         archiver=ProcessArchiver(),
         target=HubTarget(home.requests(member, key), ssh_key.fingerprint(ssh_key.parse(member.hub_key))),
+        open=target_opener(),
         sealer=AgeSealer(),
         opener=opener,
         keys=AgeIdentities(),

@@ -24,7 +24,7 @@ from holdfast.ports.acceptance import Acceptance
 from holdfast.ports.archive import Archiver
 from holdfast.ports.archive_keys import ArchiveKeys
 from holdfast.ports.audit_log import AuditLog
-from holdfast.ports.backup_target import BackupTarget
+from holdfast.ports.backup_target import BackupTarget, OpenTarget
 from holdfast.ports.certificate_store import CertificateStore
 from holdfast.ports.certificates import Certificates
 from holdfast.ports.clock import Clock
@@ -35,7 +35,7 @@ from holdfast.ports.journal import Journal
 from holdfast.ports.machine import Machine
 from holdfast.ports.name_server import NameServer, Resolver
 from holdfast.ports.notifier import MakeNotifier
-from holdfast.ports.prober import Prober
+from holdfast.ports.prober import HealthProber, Prober
 from holdfast.ports.proxy import Proxy
 from holdfast.ports.public_authority import PublicAuthority
 from holdfast.ports.random_source import RandomSource
@@ -46,10 +46,11 @@ from holdfast.ports.storage import Storage
 
 
 class BackupPorts(Struct, frozen=True, kw_only=True):
-    """`home` is the archiver's own directory."""
+    """`target` is the hub's store, `open` makes the others; `home` is the archiver's own directory."""
 
     archiver: Archiver
     target: BackupTarget
+    open: OpenTarget
     sealer: Sealer
     opener: Opener
     keys: ArchiveKeys
@@ -60,7 +61,7 @@ class DrillPorts(Struct, frozen=True):
     """`prober` probes containers from inside."""
 
     scratch: Scratch
-    prober: Prober
+    prober: HealthProber
 
 
 class Ports(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Build the keeper of backups."""
+"""Build the keeper of backups, and the watch over their targets."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,13 @@ from msgspec import Struct
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.backups.books import Books
 from holdfast.agent.backups.declared import Declarations
+from holdfast.agent.backups.dumps.initialising import Initialising
+from holdfast.agent.backups.dumps.methods import Methods
+from holdfast.agent.backups.dumps.way_back import WayBack
 from holdfast.agent.backups.fetching import Fetching
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.keeper import Backups
+from holdfast.agent.backups.loading import Loading
 from holdfast.agent.backups.making import Making
 from holdfast.agent.backups.notes import Notes
 from holdfast.agent.backups.pruning import Proven, Pruning
@@ -18,64 +22,78 @@ from holdfast.agent.backups.rounds import Rounds
 from holdfast.agent.backups.runs import Runs
 from holdfast.agent.backups.sources import Sources
 from holdfast.agent.backups.store import Store
-from holdfast.agent.backups.verified import Verified
+from holdfast.agent.backups.targets.attached import Targets
+from holdfast.agent.backups.targets.copying import Copying
+from holdfast.agent.backups.targets.spread import Nearest, Spread
+from holdfast.agent.backups.targets.watching import TargetWatch
 from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.door import Vouch
 from holdfast.agent.wake import Wake
+from holdfast.model.container import Part
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
 class BackupSide(Struct, frozen=True):
-    """The keeper of backups, and those of its parts that drills use."""
+    """The keepers of backups and their targets, and those of their parts that drills use."""
 
     keeper: Backups
+    watch: TargetWatch
     books: Books
     store: Store
     fetching: Fetching
+    declared: Declarations
+    loading: Loading
 
 
 def side(
     ports: Ports, common: Common, accepting: Accepting, services: ServiceSide, vouch: Vouch, proven: Proven
 ) -> BackupSide:
     """`proven` answers the backups that drills have verified."""
-    fleet, node, own = common.member.fleet, common.member.node, ports.backups
-    store, changed = Store(own.target, fleet), Wake()
+    fleet, node, own, changed = common.member.fleet, common.member.node, ports.backups, Wake()
+    targets = Targets(
+        hub=own.target,
+        open=own.open,
+        content=ports.acceptance.blob,
+        secret=ports.secrets.value,
+        facts=ports.journal,
+        fleet=fleet,
+    )
+    spread, nearest = Store(Spread(targets), fleet), Store(Nearest(targets), fleet)
     declared = Declarations(ports.acceptance.blob, lambda: accepting.trust)
     generations = Generations(
         facts=ports.journal, sealer=own.sealer, opener=own.opener, keys=own.keys, fleet=fleet, line=ports.key.line
     )
-    verified = Verified(store, ports.journal)
     runs = Runs(
         making=Making(
             archiver=own.archiver,
-            store=store,
+            store=spread,
             generations=generations,
-            verified=verified,
+            damaged=targets.damaged,
+            methods=Methods(
+                door=services.door,
+                containers=services.containers,
+                prober=ports.prober,
+                storage=ports.storage,
+                home=own.home,
+                timeout_s=lambda: declared.timeout_s,
+            ),
             key=ports.key,
             home=own.home,
             data_dir=ports.data_dir,
             node=(fleet, node),
         ),
-        pruning=Pruning(
-            store=store,
-            verified=verified,
-            key=ports.key,
-            fleet=fleet,
-            node=node,
-            vouch=vouch,
-            proven=proven,
-        ),
-        verified=verified,
+        pruning=Pruning(key=ports.key, fleet=fleet, node=node, vouch=vouch, proven=proven),
         lanes=common.lanes,
         changed=changed,
     )
-    fetching = Fetching(store=store, archiver=own.archiver, generations=generations, home=own.home)
+    fetching = Fetching(store=nearest, archiver=own.archiver, generations=generations, home=own.home)
     restoring = Restoring(
         fetching=fetching,
         storage=ports.storage,
         checkpoints=services.checkpoints,
         restore=services.restore,
         steps=OrderSteps(ports.journal, ports.clock),
+        ways=_way_back(ports, services, declared, fleet),
         left=_left(declared),
         node=node,
     )
@@ -85,6 +103,7 @@ def side(
         books=books,
         runs=runs,
         sources=Sources(ports.storage, services.records),
+        targets=targets,
         time=common.time,
         notes=notes,
     )
@@ -97,8 +116,33 @@ def side(
         report=common.report,
         acts=restoring.acts,
     )
+    copying = Copying(targets=targets, source=nearest, key=ports.key, fleet=fleet, node=node)
+    watch = TargetWatch(
+        targets=targets, copying=copying, declared=declared, time=common.time, notes=notes, changed=changed
+    )
     changed.connect(made.show)
-    return BackupSide(made, books, store, fetching)
+    return BackupSide(
+        made, watch, books, nearest, fetching, declared, Loading(services.door, lambda: declared.timeout_s)
+    )
+
+
+def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, fleet: str) -> WayBack:
+    initialising = Initialising(
+        runtime=ports.runtime,
+        door=services.door,
+        containers=services.containers,
+        journal=ports.journal,
+        prober=ports.prober,
+        storage=ports.storage,
+        data_dir=ports.data_dir,
+        fleet=fleet,
+    )
+
+    def parts(service: str) -> tuple[Part, ...]:
+        wanted = services.wanted.read()
+        return wanted.guests[service].parts if wanted is not None and service in wanted.guests else ()
+
+    return WayBack(declared, initialising, Loading(services.door, lambda: declared.timeout_s), parts)
 
 
 def _left(declared: Declarations) -> Callable[[str], tuple[str, ...]]:

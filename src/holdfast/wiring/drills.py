@@ -42,7 +42,7 @@ def keeper(
             choosing=choosing,
             fetching=backups.fetching,
             scratch=ports.drills.scratch,
-            copies=_copies(ports, common, services),
+            copies=_copies(ports, common, services, backups),
             remains=remains,
             records=services.records,
             time=common.time,
@@ -61,13 +61,21 @@ def keeper(
     return made
 
 
-def _copies(ports: Ports, common: Common, services: ServiceSide) -> Copies:
+def _copies(ports: Ports, common: Common, services: ServiceSide, backups: BackupSide) -> Copies:
     def may_run(container: Container) -> Allowed:
         return services.door.touch(container, EXEC, service_of(container.name))
 
-    health = HealthChecks(ports.drills.prober, ports.clock, may_run, Wake(), common.pace.start_s, EVERY_CHECK)
+    health = HealthChecks(
+        ports.drills.prober, ports.clock, may_run, ports.runtime.is_alive, Wake(), common.pace.start_s, EVERY_CHECK
+    )
     return Copies(
-        runtime=ports.runtime, door=services.door, containers=services.containers, health=health, clock=ports.clock
+        runtime=ports.runtime,
+        door=services.door,
+        containers=services.containers,
+        health=health,
+        clock=ports.clock,
+        loading=backups.loading,
+        declared=backups.declared,
     )
 
 

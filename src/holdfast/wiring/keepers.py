@@ -80,23 +80,13 @@ def build(
     drilled = Wake()
     books = Books(ports.journal, drilled)
     stored = backups.side(ports, common, accepting, services, vouch, books.proven)
-    backup, drill = stored.keeper, drills.keeper(ports, common, services, stored, books, drilled)
+    backup, targets, drill = stored.keeper, stored.watch, drills.keeper(ports, common, services, stored, books, drilled)
     silence, disks = _hub_silence(ports, common, accepting), _disks(ports, common)
     proxy, edges, routes, dns = traffic.proxy, traffic.edges, traffic.certificates, traffic.dns
     keepers = Keepers(
         every=(
-            certificates,
-            services.keeper,
-            proxy,
-            edges,
-            routes,
-            dns,
-            schedule,
-            backup,
-            drill,
-            figures,
-            silence,
-            disks,
+            *(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, targets, figures),
+            *(silence, disks),
         ),
         followers=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, figures, silence),
         hint_takers=(services.keeper, dns, silence),

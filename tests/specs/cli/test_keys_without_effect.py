@@ -35,7 +35,7 @@ def test_a_plan_and_an_apply_refuse_a_key_that_is_new_with_its_line(tmp_path: Pa
             one.operator.does(verb, *(["db"] if verb == "deploy" else []), "--json", code=INVALID)
             said = one.operator.complaint
             assert said["code"] == "invalid_fleet"
-            assert "services/db.toml:" in said["message"] and "no command runs before" in said["message"]
+            assert "services/db.toml:" in said["message"] and "not built yet" in said["message"]
             assert "or remove the key" in said["message"]
         assert one.rig.head == before
 

@@ -257,7 +257,7 @@ def test_every_alarm_of_traffic_can_be_a_reason() -> None:
     assert OVER.keys() - OF_NODE - OF_SERVICE == {
         *("certificate_expiring", "certificate_stale"),
         *("schedule_failed", "schedule_missed"),
-        *("backup_failed", "backup_stale", "backup_damaged", "drill_failed"),
+        *("backup_failed", "backup_stale", "backup_damaged", "drill_failed", "target_gone"),
         *("crash_loop", "disk_filling"),
     }
 

@@ -62,7 +62,7 @@ def test_a_target_that_could_tell_nobody_is_refused(text: str, what: str) -> Non
     [
         ('on = ["node_silent", "node_silnet"]', "on[1]", 'no alert "node_silnet" did you mean "node_silent"?'),
         ('on = ["disk-filling"]', "on[0]", "must be the code of an alert"),
-        ('on = ["quota_gone"]', "on[0]", 'no alert "quota_gone" docs/reference/alerts.md'),
+        ('on = ["quota_over"]', "on[0]", 'no alert "quota_over" docs/reference/alerts.md'),
         ('on = ["hub_silent"]', "on[0]", 'the hub sends no alert "hub_silent"'),
         (
             'quiet = "22:00-07:00"\nquiet_except = ["node_silent", "crash_lop"]',

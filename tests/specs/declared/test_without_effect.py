@@ -8,7 +8,7 @@ from msgspec import UNSET, inspect
 from msgspec.structs import replace
 
 from holdfast.declared import later, without_effect
-from holdfast.declared.later import METHOD, OWN, TABLE, Row
+from holdfast.declared.later import NO_WAY_BACK, OWN, TABLE, Row
 from holdfast.declared.reference import is_known
 from holdfast.declared.without_effect import Judged, judge
 from holdfast.model.applied import Applied
@@ -21,6 +21,7 @@ from tests.specs.planning.test_plan import after
 PLAIN = FLEET.partition("[[storage]]")[0]
 FILES = {"fleet.toml": PLAIN.encode(), "services/web.toml": WEB.encode()}
 VOLUME = WEB + 'volumes = [{name = "d", path = "/d", protect = "none"}]\n'
+BOX = '[[storage]]\nname = "box"\ntype = "local-dir"\ndurable_id = "box-1"\nlocation = "/srv/box"\n'
 STORAGE = '[[storage]]\nname = "nas"\ntype = "nfs"\ndurable_id = "nas:/x"\n'
 
 
@@ -54,8 +55,18 @@ def policy(targets: str, text: str = "permit;") -> dict[str, str]:
 
 
 SAMPLES: dict[Row, Sample] = {
-    ("FleetFile", "storage", ""): Sample(
-        fleet_file(STORAGE), "fleet.toml: storage.nas", fleet_file(STORAGE + 'role = "bulk-data"\n')
+    **{
+        ("Storage", "type", type): Sample(fleet_file(STORAGE.replace("nfs", type)), "fleet.toml: storage.nas.type")
+        for type in ("nfs", "cifs", "pbs", "usb")
+    },
+    **{
+        ("Storage", "role", role): Sample(fleet_file(BOX + f'role = "{role}"\n'), "fleet.toml: storage.box.role")
+        for role in ("vzdump-target", "pbs-offsite", "bulk-data")
+    },
+    ("StoragePolicy", "schedule", ""): Sample(
+        fleet_file(BOX + 'policy = { schedule = "daily" }\n'),
+        "fleet.toml: storage.box.policy.schedule",
+        fleet_file(BOX + 'policy = { schedule = "hourly" }\n'),
     ),
     ("FleetFile", "policies", ""): Sample(policy('"fleet"'), "fleet.toml: policies.base", policy('"fleet"', "forbid;")),
     ("Node", "peer_calls", ""): Sample(
@@ -66,10 +77,10 @@ SAMPLES: dict[Row, Sample] = {
     ("Node", "direct", "on"): Sample(node('direct = "on"\n'), "fleet.toml: nodes.w1.direct"),
     ("Node", "labels", ""): Sample(node('labels = {rack = "a"}\n'), "fleet.toml: nodes.w1.labels"),
     ("Service", "custody", ""): Sample({"services/web.toml": 'custody = "hub"\n' + WEB}, "services/web.toml: custody"),
-    METHOD: Sample(
-        {"services/web.toml": WEB + '[snapshot]\nmethod = "grpc"\n'},
-        "services/web.toml: snapshot.method",
+    NO_WAY_BACK: Sample(
         {"services/web.toml": WEB + '[snapshot]\nmethod = "exec: dump"\n'},
+        "services/web.toml: snapshot.method",
+        {"services/web.toml": WEB + '[snapshot]\nmethod = "exec: dump --all"\n'},
     ),
     ("Volume", "class", ""): Sample(
         volume('protect = "none", class = "slow"'), "services/web.toml: components.web.volumes.d.class"
@@ -148,9 +159,10 @@ def test_a_key_that_is_removed_is_no_matter(row: Row) -> None:
 def test_a_volume_on_a_storage_target_is_refused_with_the_target() -> None:
     files = {**fleet_file(STORAGE), **volume('protect = "own:nas"')}
     fleet = written(files)
-    assert rows(judge(fleet, None)) == ([("FleetFile", "storage", ""), OWN], [])
-    assert rows(judge(fleet, applied(fleet))) == ([], [("FleetFile", "storage", ""), OWN])
-    assert rows(judge(fleet, applied(written(fleet_file(STORAGE))))) == ([OWN], [("FleetFile", "storage", "")])
+    share: Row = ("Storage", "type", "nfs")
+    assert rows(judge(fleet, None)) == ([share, OWN], [])
+    assert rows(judge(fleet, applied(fleet))) == ([], [share, OWN])
+    assert rows(judge(fleet, applied(written(fleet_file(STORAGE))))) == ([OWN], [share])
 
 
 def test_a_policy_that_is_bound_to_more_is_refused() -> None:

@@ -16,6 +16,7 @@ from holdfast.model.fleet import (
     FleetFile,
     Node,
     Overlay,
+    Retain,
     Settings,
     Storage,
     StoragePolicy,
@@ -97,6 +98,9 @@ CHANGES: dict[str, tuple[str, Any, Any]] = {
     "storage.name": ("storage.nas", nas(), Storage("other", "nfs", "server:/x")),
     "storage.type": ("storage.nas", nas(), nas(type="usb")),
     "storage.durable_id": ("storage.nas", nas(), nas(durable_id="other:/x")),
+    "storage.location": ("storage.nas", nas(), nas(location="/mnt/other")),
+    "storage.nodes": ("storage.nas", nas(), nas(nodes=("w1",))),
+    "storage.secret": ("storage.nas", nas(), nas(secret="keys")),
     "storage.class": ("storage.nas", nas(), nas(speed="fast")),
     "storage.role": ("storage.nas", nas(), nas(role="bulk-data")),
     "storage.policy.schedule": ("storage.nas", nas(), nas(policy=StoragePolicy("never"))),
@@ -117,14 +121,14 @@ ALWAYS = {key for key, row in HARMLESS.items() if row.words == "always"}
 PARTLY = {  # a row with a condition: what grade apply may do
     "fleet.removals_max": (settings(removals_max=3), settings(removals_max=2)),
     "backups.interval": (fleet(), fleet(backups=Backups(interval="1h"))),
-    "backups.retain": (fleet(), fleet(backups=Backups(retain=9))),
+    "backups.retain": (fleet(backups=Backups(retain=Retain(daily=3))), fleet(backups=Backups(retain=Retain(daily=4)))),
     "backups.drill_interval": (fleet(), fleet(backups=Backups(drill_interval="1d"))),
     "nodes.orphans": (node(orphans="stop"), node()),
     "nodes.orphans_foreign": (node(orphans_foreign=True), node()),
     "nodes.direct": (node(direct="on"), node()),
     "nodes.link": (node(link="dial"), node()),
     "nodes.peer_calls": (node(), node(peer_calls="off")),
-    "storage.policy.retain": (nas(), nas(policy=StoragePolicy(retain=9))),
+    "storage.policy.retain": (nas(policy=StoragePolicy(retain=7)), nas(policy=StoragePolicy(retain=9))),
 }
 
 
@@ -134,6 +138,7 @@ def keys_of(schema: type[Struct], prefix: str = "") -> Iterator[str]:
     for field, spelled in zip(schema.__struct_fields__, schema.__struct_encode_fields__, strict=True):
         key = f"{prefix}{spelled}"
         tables = [one for one in _flat(hints[field]) if isinstance(one, type) and issubclass(one, Struct)]
+        tables = [one for one in tables if one is not Retain]  # or a number: one key
         if tables and UNSET is not None and any("UnsetType" in repr(one) for one in _flat(hints[field])):
             yield key  # the table itself may appear
         if not tables:

@@ -11,7 +11,21 @@ from msgspec.structs import replace
 from holdfast.errors import Conflict
 from holdfast.model.applied import Applied
 from holdfast.model.drill import Drill
-from holdfast.model.fleet import AlertTarget, Component, Fleet, FleetDocument, Node, Route, Service, Thresholds, Volume
+from holdfast.model.fleet import (
+    AlertTarget,
+    Backups,
+    Component,
+    Fleet,
+    FleetDocument,
+    Node,
+    Retain,
+    Route,
+    Service,
+    Snapshot,
+    Storage,
+    Thresholds,
+    Volume,
+)
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Header
 from holdfast.model.trust import Trust
@@ -25,7 +39,13 @@ from tests.fleets.sealing import sealed_to
 
 # Fields of the documents that agents of format 1 read, as they were then. A line is added here only for a field that
 # those agents ignore without harm.
-FEATURES: tuple[formats.Feature[Any], ...] = (*formats.OF_SERVICES, *formats.OF_ALERTS, *formats.OF_TRUST)
+FEATURES: tuple[formats.Feature[Any], ...] = (
+    *formats.OF_SERVICES,
+    *formats.OF_ALERTS,
+    *formats.OF_TRUST,
+    *formats.OF_STORAGE,
+    *formats.OF_FLEET,
+)
 KNOWN = set(Path(__file__).with_name("fields_of_format_1.txt").read_text().split())
 # The same feature in the documents that planning derives from those of the operators.
 OF_QUIET = ("timezone", "quiet_except")
@@ -33,7 +53,9 @@ DERIVED: dict[str, str] = {
     f"AlertTarget.{key}": "AlertTarget.quiet" if key in OF_QUIET else "AlertTarget.nodes"
     for key in AlertTarget.__struct_fields__
     if key not in ("nodes", "quiet")
-} | dict.fromkeys(("Service.drill.cmd", "Service.drill.timeout"), "Service.drill")
+}
+DERIVED |= {f"FleetDocument.backups.retain.{key}": formats.OF_FLEET[0].key for key in ("daily", "weekly", "monthly")}
+DERIVED |= dict.fromkeys(("Service.drill.cmd", "Service.drill.timeout"), "Service.drill")
 
 SEALED = sealed_to("w1", "w2")
 SCOPED, _ = operator_signer("carol", "apply", ("service.web", "node:w1"))
@@ -59,9 +81,8 @@ def fields(kind: type) -> set[str]:
 
 def test_every_field_that_older_agents_do_not_know_has_a_format() -> None:
     """An agent refuses unknown fields of a signed document, and then follows no revision at all."""
-    now = {
-        key for kind in (Service, Node, FleetDocument, Trust, AlertTarget, NodeManifest, Header) for key in fields(kind)
-    }
+    kinds = (Service, Node, FleetDocument, Trust, AlertTarget, NodeManifest, Header)
+    now = {key for kind in kinds for key in fields(kind)} | {"Storage.location"}  # no older agent uses any
     features = {feature.key for feature in FEATURES}
     assert now - KNOWN - features - DERIVED.keys() == set(), "add a row to planning/formats.py"
     assert features <= now and set(DERIVED.values()) <= features
@@ -87,6 +108,10 @@ def drilling() -> Fleet:
     return replace(fleet(), services={"web": replace(service(), drill=Drill(("check",)))})
 
 
+def dumping(**more: Any) -> Fleet:
+    return replace(fleet(), services={"web": replace(service(), snapshot=Snapshot(**{"method": "exec: dump", **more}))})
+
+
 def touching() -> Fleet:
     return replace(fleet(), thresholds=Thresholds(destroy_requires="touch"))
 
@@ -94,6 +119,10 @@ def touching() -> Fleet:
 def telling(after: str = "5m", nodes: tuple[str, ...] = ("w2",), **more: Any) -> Fleet:
     target = AlertTarget("phone", secret="url", nodes=nodes, after=after, **more)
     return replace(fleet(), alerts={"phone": target}, secrets={"url": SEALED})
+
+
+def storing(nodes: tuple[str, ...]) -> Fleet:
+    return replace(fleet(), storage={"box": Storage("box", "local-dir", "box-1", location="/srv/box", nodes=nodes)})
 
 
 def scoped() -> Fleet:
@@ -109,8 +138,17 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.drill": (drilling, ("w1",)),
     "Service.components.scratch": (lambda: own(scratch=("/tmp",)), ("w1",)),
     "Service.components.volumes.owner": (lambda: own(volumes=(Volume("book", "/data", "none", owner="5:5"),)), ("w1",)),
+    "Service.snapshot.restore": (lambda: dumping(restore="load"), ("w1",)),
+    "Service.snapshot.method": (lambda: dumping(method="cli"), ("w1",)),
+    "Service.snapshot.component": (lambda: dumping(component="main"), ("w1",)),
+    "Service.snapshot.volume": (lambda: dumping(volume="book"), ("w1",)),
     "AlertTarget.nodes": (telling, ("w2",)),
     "AlertTarget.quiet": (lambda: telling(quiet="22:00-07:00"), ("w2",)),
+    "Storage.location": (lambda: storing(("w2",)), ("w2",)),
+    "FleetDocument.backups.retain.last": (
+        lambda: replace(fleet(), backups=Backups(retain=Retain(daily=7))),
+        ("w1", "w2"),
+    ),
     "Trust.thresholds.destroy_requires": (touching, ("w1", "w2")),
     "Trust.operators.scope": (scoped, ("w1", "w2")),
 }

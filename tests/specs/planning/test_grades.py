@@ -18,6 +18,7 @@ from holdfast.model.fleet import (
     Node,
     Operator,
     Overlay,
+    Retain,
     Route,
     Service,
     Settings,
@@ -54,6 +55,7 @@ def fleet(settings: Settings | None = None, backups: Backups | None = None, **mo
 
 
 DATA = Volume("data", "/data", "backup")
+ART = Volume("art", "/art", "backup")
 OFF = replace(DATA, checkpoint="off")
 NAS = Storage("nas", "nfs", "server:/x")
 W1 = Node("w1", ("worker",))
@@ -99,6 +101,12 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
     ("service.x", service(failover=("w2",)), service(), None),
     ("service.x", service(), service(snapshot=Snapshot(method="cli")), "changes snapshot.method (default → cli)"),
     ("service.x", service(), service(snapshot=Snapshot(method="full")), None),
+    (
+        "service.x",
+        service(DATA, ART, snapshot=Snapshot(method="postgres", volume="data")),
+        service(DATA, ART, snapshot=Snapshot(method="postgres", volume="art")),
+        "makes the dump of another volume",
+    ),
     ("service.x", service(snapshot=Snapshot(include=("a",))), service(), "leaves more files out"),
     ("service.x", service(DATA), service(DATA, snapshot=Snapshot(exclude=("db",))), "leaves more files out"),
     ("fleet", fleet(), fleet(Settings("home", removals_max=9)), "raises removals_max"),
@@ -150,8 +158,16 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
         "storage.nas",
         NAS,
         replace(NAS, policy=StoragePolicy(retain=1)),
-        "lowers policy.retain of the storage target (7 → 1)",
+        "changes policy.retain of the storage target, to or from that of [backups]",
     ),
+    (
+        "storage.nas",
+        replace(NAS, policy=StoragePolicy(retain=Retain(last=3, daily=7))),
+        replace(NAS, policy=StoragePolicy(retain=Retain(last=9, daily=6))),
+        "lowers policy.retain of the storage target (last 3, daily 7 → last 9, daily 6)",
+    ),
+    ("storage.nas", replace(NAS, nodes=("w1", "w2")), replace(NAS, nodes=("w1",)), "detaches the storage target from"),
+    ("storage.nas", NAS, replace(NAS, location="/mnt/other"), "points the storage target somewhere else"),
     (
         "storage.nas",
         NAS,

@@ -71,7 +71,7 @@ def test_what_is_sealed_is_content_of_the_revision_and_goes_to_the_node_that_nee
 
 def test_a_secret_nobody_names_is_a_warning_and_travels_nowhere() -> None:
     found = plan(fleet({"web": service()}, {"db": W1}), None)
-    assert "secrets/db.age: no component and no alert target names it, so no node gets it" in found.warnings
+    assert "secrets/db.age: no component and no target names it, so no node gets it" in found.warnings
     assert canonical.digest(W1) not in candidate_of(found).blobs
 
 

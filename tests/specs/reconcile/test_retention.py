@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.backup import Receipt, Stored
+from holdfast.model.fleet import Retain
+from holdfast.model.storage_target import counts
 from holdfast.reconcile.retention import HUB_LAST, Held, Policy, kept, unneeded
 
 START = int(datetime(2026, 3, 2, 3, 0, tzinfo=UTC).timestamp())  # a Monday
@@ -94,3 +96,15 @@ def test_an_object_goes_when_no_kept_backup_names_it() -> None:
     everything = {letter * 64 for letter in "abcdef"}
     assert unneeded([receipt("a", "b", "c"), receipt("d", "c")], everything) == {"e" * 64, "f" * 64}
     assert unneeded([], everything) == everything
+
+
+def test_a_table_keeps_the_newest_and_one_of_each_day_week_and_month() -> None:
+    """As a fleet declares it."""
+    held = daily(65)
+    for retain, policy in (
+        (Retain(last=2, monthly=2), Policy(last=2, monthly=2)),
+        (Retain(daily=3), Policy(daily=3)),
+        (Retain(weekly=3), Policy(weekly=3)),
+        (5, Policy(last=5)),
+    ):
+        assert ids(held, Policy(*counts(retain))) == ids(held, policy)

@@ -33,9 +33,13 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # the path may lead th
 
 
 class LocalDir:
-    def __init__(self, path: str, durable_id: str) -> None:
+    """`belongs` answers why this mounted directory is not the target, "" if it is: then the marker is written if it is
+    missing. Without it, an operator writes the marker (`attach`), because nothing else tells."""
+
+    def __init__(self, path: str, durable_id: str, belongs: Callable[[int], str] | None = None) -> None:
         self._path = path
         self._durable_id = marker.check_id(durable_id)
+        self._belongs = belongs
         self._work = Blocking(PLACES, "backup-target")
         self._looks = Blocking(1, "backup-target-look")
 
@@ -113,7 +117,7 @@ class LocalDir:
         found: marker.Marker | None = None
         try:
             with self._root() as root:
-                found = marker.read(root)
+                found = self._marker(root)
                 self._check_marker(root, found)
                 state = _room(root, self._path)
         except (HoldfastError, OSError) as raised:
@@ -129,8 +133,19 @@ class LocalDir:
     def _opened(self) -> Iterator[int]:
         """The directory, with the marker that it must have."""
         with self._root() as root:
-            self._check_marker(root, marker.read(root))
+            self._check_marker(root, self._marker(root))
             yield root
+
+    def _marker(self, root: int) -> marker.Marker | None:
+        if self._belongs is None:
+            return marker.read(root)
+        if why := self._belongs(root):
+            raise troubles.missing(self._path, why)
+        found = marker.read(root)
+        if found is None:
+            marker.place(root, self._durable_id)
+            found = marker.read(root)
+        return found
 
     @contextmanager
     def _root(self) -> Iterator[int]:

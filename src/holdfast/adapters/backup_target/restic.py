@@ -1,7 +1,7 @@
 """A restic repository as a carrier of our objects (sftp, REST, a path): each object is a snapshot of one file.
 
 restic's own encryption comes on top of ours. Location and password reach it through files in memory, never through
-arguments or the environment. Space of deleted objects is freed when the target is closed (`restic prune`).
+arguments or the environment. Space of deleted objects is freed by `tidy` (`restic prune`).
 """
 
 from __future__ import annotations
@@ -200,10 +200,14 @@ class ResticTarget:
             return TargetState("missing", f"another repository is there ({found})", durable_id=found)
         return TargetState("attached", "", None, found)
 
+    async def tidy(self) -> None:
+        async with self._writing:
+            if self._is_unpruned:
+                self._is_unpruned = False
+                await self._restic.run("prune", limit_s=PRUNE_S)
+
     async def close(self) -> None:
-        if self._is_unpruned:
-            self._is_unpruned = False
-            await self._restic.run("prune", limit_s=PRUNE_S)
+        await self.tidy()
 
     async def _check(self) -> None:
         if not self._is_ours:

@@ -15,10 +15,11 @@ from msgspec import Struct
 from obstore import exceptions
 from obstore.store import S3Store
 
-from holdfast.adapters.backup_target import marker, troubles
+from holdfast.adapters.backup_target import marker, sealed_lines, troubles
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model import backup_key
 from holdfast.model.backup_key import OBJECT_BYTES_MAX
+from holdfast.model.storage_target import Bucket
 from holdfast.ports.backup_target import StoredObject, TargetState
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Objects = list[StoredObject]
 
-LOOK_S = 4.0
+LOOK_S = 3.0
 OBJECT_S = 300.0
 LIST_S = 600.0
 PAGE = 1000
@@ -41,31 +42,23 @@ _ENDPOINT = re.compile(
 )
 
 
-class Bucket(Struct, frozen=True, kw_only=True):
-    """`prefix` is the folder in the bucket, without slashes at its ends; "" for the whole bucket."""
-
-    endpoint: str
-    name: str
-    prefix: str = ""
-    region: str = "us-east-1"
-
-
 class Credentials(Struct, frozen=True):
     access_key_id: str
     secret_access_key: str
     session_token: str = ""
+    region: str = ""
 
 
 def credentials(content: bytes) -> Credentials:
-    """Lines AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=…, as env files have them; perhaps AWS_SESSION_TOKEN=…"""
-    found: dict[str, str] = {}
-    for line in content.decode("utf-8", "replace").splitlines():
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if equals and not name.startswith("#"):
-            found[name.strip()] = value.strip().strip("\"'")
+    """Lines AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=…, as env files have them; perhaps AWS_SESSION_TOKEN=… and
+    AWS_REGION=…"""
+    found = sealed_lines.read(content)
     try:
         return Credentials(
-            found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"], found.get("AWS_SESSION_TOKEN", "")
+            found["AWS_ACCESS_KEY_ID"],
+            found["AWS_SECRET_ACCESS_KEY"],
+            found.get("AWS_SESSION_TOKEN", ""),
+            found.get("AWS_REGION", ""),
         )
     except KeyError as missing:
         raise Invalid(
@@ -138,7 +131,7 @@ class S3Target:
             return TargetState(troubles.condition(trouble), trouble.message, durable_id=found)
         return TargetState("attached", "", None, found)
 
-    async def attach(self) -> None:
+    async def adopt(self) -> None:
         """Write the marker: an operator said that this bucket is the target of that id. A server that ignores the
         condition of a put is refused."""
         path, content = self._path(marker.NAME), marker.write(marker.Marker(self._durable_id))
@@ -260,7 +253,7 @@ def _store(bucket: Bucket, sealed: Credentials, limit_s: float, retries: int) ->
     return S3Store(
         bucket.name,
         endpoint=bucket.endpoint.rstrip("/"),
-        region=bucket.region,
+        region=sealed.region or bucket.region,
         access_key_id=sealed.access_key_id,
         secret_access_key=sealed.secret_access_key,
         virtual_hosted_style_request=False,

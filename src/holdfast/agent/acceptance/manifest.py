@@ -47,6 +47,9 @@ def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
             raise _misshapen(f"{address[:60]!r} is of a kind that this release does not know there")
         if kind_of(address) == "alert" and f"node.{node}" not in (manifest.more[address].applies_to or ()):
             raise _misshapen(f"{address} is not for this node to send")
+    for address, entry in manifest.storage.items():
+        if entry.applies_to and f"node.{node}" not in entry.applies_to:
+            raise _misshapen(f"{address} is not for this node to use")
     for address in manifest.retired:
         if not _is(address, kind_of(address)) or kind_of(address) not in _BURIED:
             raise _misshapen(f"{address[:60]!r} is in the list of removed resources")

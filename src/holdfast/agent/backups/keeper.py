@@ -14,7 +14,7 @@ from holdfast.agent.backups.rounds import Rounds
 from holdfast.agent.keeper import Act, OrderRun, Revision, Stage
 from holdfast.agent.time import NodeTime
 from holdfast.errors import HoldfastError, Invalid
-from holdfast.model.backup_report import BackupState
+from holdfast.model.backup_report import BackupState, TargetReport
 from holdfast.reconcile import backup_due as rules
 from holdfast.reconcile.backup_due import Book
 
@@ -26,6 +26,7 @@ TROUBLE_MAX = 200
 
 class BackupsReport(Struct, frozen=True, omit_defaults=True):
     backups: tuple[BackupState, ...] = ()
+    targets: tuple[TargetReport, ...] = ()
 
     def shorter(self, stage: Stage) -> "BackupsReport":
         if stage == "nothing":
@@ -33,7 +34,8 @@ class BackupsReport(Struct, frozen=True, omit_defaults=True):
         if stage in ("certificates", "few_steps"):
             return self
         kept = self.backups[:FEW] if stage == "few" else self.backups
-        return BackupsReport(tuple(replace(one, trouble=one.trouble[:TROUBLE_MAX]) for one in kept))
+        short = tuple(replace(one, trouble=one.trouble[:TROUBLE_MAX], copies=()) for one in kept)
+        return BackupsReport(short, tuple(replace(one, reason=one.reason[:TROUBLE_MAX]) for one in self.targets))
 
 
 class Backups:
@@ -67,6 +69,7 @@ class Backups:
 
     def follow(self, revision: Revision) -> None:
         self._declared.follow(revision)
+        self._rounds.follow(revision)
         self._bell.set()
 
     def section(self) -> BackupsReport:
@@ -75,8 +78,9 @@ class Backups:
     def show(self) -> None:
         """Something that is reported may have changed."""
         states = tuple(self._state(wanted) for _, wanted in sorted(self._declared.found.items()))
-        if states != self._section.backups:
-            self._section = BackupsReport(states)
+        section = BackupsReport(states, self._rounds.targets())
+        if section != self._section:
+            self._section = section
             self._report()
 
     async def run(self) -> None:
@@ -87,6 +91,7 @@ class Backups:
             if due is not None:
                 await self._rounds.back_up(due)
             else:
+                await self._rounds.prune_grown()
                 await self._rounds.read_back()
             self.show()
             with suppress(TimeoutError):
@@ -109,7 +114,7 @@ class Backups:
         now_s = self._time.now_s()
         dues = [(self._next_s(wanted, now_s), name) for name, wanted in self._declared.found.items()]
         for next_s, name in sorted(dues):
-            if next_s <= now_s and self._rounds.has_data(name):
+            if next_s <= now_s and self._rounds.has_data(self._declared.found[name]):
                 return self._declared.found[name]
         return None
 
@@ -145,6 +150,7 @@ class Backups:
             trouble=book.trouble,
             stale=is_stale,
             failed_by=book.failed_by,
+            copies=self._rounds.copies(service),
         )
 
     # ---- by order, or brought forward by a hub

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Set
 
-from holdfast.agent.backups.store import Store
-from holdfast.agent.backups.verified import Verified
+from holdfast.agent.backups.targets.attached import Target
 from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.door import Vouch
 from holdfast.errors import Corrupt
@@ -12,6 +11,7 @@ from holdfast.gate.authority import by_revision
 from holdfast.model.backup import Receipt, VerifiedReceipt
 from holdfast.model.backup_key import BackupKey
 from holdfast.ports.identity_key import IdentityKey
+from holdfast.ports.target_care import Tidying
 from holdfast.reconcile import retention
 from holdfast.reconcile.retention import Held, Policy
 from holdfast.trust import receipts
@@ -22,23 +22,23 @@ Proven = Callable[[str], Set[str]]  # service → digests of receipts of backups
 class Pruning:
     """`vouch` gives the authority of the revision in force, which declares the retention."""
 
-    def __init__(
-        self, *, store: Store, verified: Verified, key: IdentityKey, fleet: str, node: str, vouch: Vouch, proven: Proven
-    ) -> None:
-        self._store = store
-        self._verified = verified
+    def __init__(self, *, key: IdentityKey, fleet: str, node: str, vouch: Vouch, proven: Proven) -> None:
         self._key = key
         self._fleet = fleet
         self._node = node
         self._vouch = vouch
         self._proven = proven
 
-    async def prune(self, service: str, policy: Policy) -> int:
+    async def prune(self, at: Target, service: str, policy: Policy) -> int:
         """How many backups are gone. Receipts go before what they name, so that none names what is missing. A receipt
         that this node cannot verify keeps every object: what it needs is not known."""
-        keys = await self._store.objects(service)
-        found = await self._receipts(service, [key for key in keys if key.kind == "receipts"])
-        read, proven = self._verified.of(service), self._proven(service)
+        async with at.changing:
+            return await self._prune(at, service, policy)
+
+    async def _prune(self, at: Target, service: str, policy: Policy) -> int:
+        keys = await at.store.objects(service)
+        found = await self._receipts(at, service, [key for key in keys if key.kind == "receipts"])
+        read, proven = at.verified.of(service), self._proven(service)
         held = {
             key.text: Held(
                 one.id,
@@ -55,27 +55,30 @@ class Pruning:
         if not any(one.digest in read for one in found.values() if one.id in stays):
             return 0  # until one of those that stay was read back
         for key in gone:
-            await self._delete(key)
+            await self._delete(at, key)
+        at.pruned(service, {key.sequence for key in gone})
         if len(found) == sum(key.kind == "receipts" for key in keys):
-            await self._sweep(keys, [one.receipt for one in found.values() if one.id in stays])
+            await self._sweep(at, keys, [one.receipt for one in found.values() if one.id in stays])
+        if gone and isinstance(at.inner, Tidying):
+            await at.inner.tidy()
         return len(gone)
 
-    async def _receipts(self, service: str, keys: list[BackupKey]) -> Mapping[BackupKey, VerifiedReceipt]:
+    async def _receipts(self, at: Target, service: str, keys: list[BackupKey]) -> Mapping[BackupKey, VerifiedReceipt]:
         found = {}
         for key in keys:
             try:
-                content = await self._store.read_receipt(key)
+                content = await at.store.read_receipt(key)
                 found[key] = receipts.verify(content, self._fleet, service, {self._node: self._key.line})
             except Corrupt:
                 continue
         return found
 
-    async def _sweep(self, keys: list[BackupKey], kept: list[Receipt]) -> None:
+    async def _sweep(self, at: Target, keys: list[BackupKey], kept: list[Receipt]) -> None:
         stored = {key.digest: key for key in keys if key.kind in ("packs", "manifests")}
         for digest in sorted(retention.unneeded(kept, stored.keys())):
-            await self._delete(stored[digest])
+            await self._delete(at, stored[digest])
 
-    async def _delete(self, key: BackupKey) -> None:
+    async def _delete(self, at: Target, key: BackupKey) -> None:
         proof = granted(
             copies.may_prune(
                 key.text,
@@ -86,4 +89,4 @@ class Pruning:
                 authority=by_revision(self._vouch(f"service.{key.service}")),
             )
         )
-        await self._store.delete(proof)
+        await at.store.delete(proof)

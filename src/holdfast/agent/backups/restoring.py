@@ -1,7 +1,8 @@
 """Bring a backup back by a signed order: it becomes a checkpoint of its service, and may replace the data.
 
-The copy is fetched and checked while the service runs. Everything after that is a restore of a checkpoint
-(agent/services/data/restore.py): held, stopped, exchanged in one step; what was there becomes a checkpoint.
+The copy is fetched and checked while the service runs, and a dump is loaded beside it. Everything after that is a
+restore of a checkpoint (agent/services/data/restore.py): held, stopped, exchanged in one step; what was there becomes a
+checkpoint.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
+from holdfast.agent.backups.dumps.way_back import WayBack
 from holdfast.agent.backups.fetching import Fetching
 from holdfast.agent.keeper import Act, OrderRun
 from holdfast.agent.orders.order_steps import OrderSteps
@@ -36,6 +38,7 @@ class Restoring:
         checkpoints: Checkpoints,
         restore: Restore,
         steps: OrderSteps,
+        ways: WayBack,
         left: Callable[[str], tuple[str, ...]],
         node: str,
     ) -> None:
@@ -44,6 +47,7 @@ class Restoring:
         self._checkpoints = checkpoints
         self._restore = restore
         self._steps = steps
+        self._ways = ways
         self._left = left
         self._node = node
         self.acts: Mapping[str, Act] = {
@@ -68,17 +72,21 @@ class Restoring:
         if present:
             return present[0]
         found = await self._fetching.named(proof.service, digest)
+        await self._ways.clear(proof.service)
         top = await _in_thread(partial(self._storage.receive, proof))
         try:
-            await self._fetching.unpack(found, run.proof.arguments.get("key", ""), top)
+            unpacked = await self._fetching.unpack(found, run.proof.arguments.get("key", ""), top)
+            drop = await self._ways.load(proof, top, unpacked.header)
         except BaseException:
             await asyncio.shield(_in_thread(partial(self._storage.drop_received, proof)))
             raise
-        return await self._kept(run, found, proof)
+        return await self._kept(run, found, proof, drop)
 
-    async def _kept(self, run: OrderRun, found: VerifiedReceipt, proof: Receivable) -> Checkpoint:
+    async def _kept(
+        self, run: OrderRun, found: VerifiedReceipt, proof: Receivable, drop: tuple[str, ...]
+    ) -> Checkpoint:
         receipt, off = found.receipt, self._left(proof.service)
-        made = await _in_thread(partial(self._storage.received, proof, float(receipt.made_s), off))
+        made = await _in_thread(partial(self._storage.received, proof, float(receipt.made_s), off, drop))
         places = {f"{receipt.service}/{volume}": () for volume in receipt.volumes}
         taken = Taken(receipt.deployment, receipt.revision, writers=places)  # no program has had this copy yet
         self._checkpoints.fetched(made, taken, run.operation.id)

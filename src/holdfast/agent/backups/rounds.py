@@ -9,15 +9,17 @@ from holdfast.agent.backups.making import Made, Request
 from holdfast.agent.backups.notes import Notes
 from holdfast.agent.backups.runs import GaveWay, Running, Runs, Skipped
 from holdfast.agent.backups.sources import Sources
+from holdfast.agent.backups.targets.attached import Holdings, Target, Targets
+from holdfast.agent.keeper import Revision
 from holdfast.agent.time import NodeTime
 from holdfast.errors import Failed, HoldfastError
 from holdfast.model.backup import Cause
-from holdfast.model.backup_report import BackupMade
+from holdfast.model.backup_report import BackupMade, Copies, TargetReport
 from holdfast.reconcile import backup_due as rules
 from holdfast.reconcile.backup_due import Book
 
 VERIFY_S, VERIFY_AGAIN_S = 24 * 3600.0, 3600.0
-TARGET = "hub"
+SHOWN = 50  # backups of one service on one target, in a report
 
 
 class Rounds:
@@ -28,6 +30,7 @@ class Rounds:
         books: Books,
         runs: Runs,
         sources: Sources,
+        targets: Targets,
         time: NodeTime,
         notes: Notes,
     ) -> None:
@@ -35,17 +38,21 @@ class Rounds:
         self._books = books
         self._runs = runs
         self._sources = sources
+        self._targets = targets
         self._time = time
         self._notes = notes
-        self._read_s: dict[str, float] = {}  # when stored backups were last read back, or could not be
+        self._read_s: dict[tuple[str, str], float] = {}  # when stored backups were last read back, or could not be
+
+    def follow(self, revision: Revision) -> None:
+        self._targets.follow(revision)
 
     @property
     def now(self) -> Running | None:
         """The backup under way."""
         return self._runs.now
 
-    def has_data(self, service: str) -> bool:
-        return self._sources.has_data(service)
+    def has_data(self, wanted: Wanted) -> bool:
+        return self._sources.has_data(wanted)
 
     # ---- one backup
 
@@ -86,39 +93,80 @@ class Rounds:
             size_bytes=receipt.size_bytes,
             stored_bytes=receipt.stored_bytes,
             new_bytes=made.new_bytes,
-            target=TARGET,
+            target=self._targets.primary.name,
             order=before.asked_by,
             left_out=len(made.left_out),
             unsettled=len(made.unsettled),
         )
         self._books.keep(service, rules.done(self._books.of(service, self._time.now_s()), told))
         self._notes.made(service)
+        self._targets.uneven.set()
         await self._prune(service)
 
     async def _prune(self, service: str) -> None:
-        try:
-            await self._runs.prune(service, self._declared.policy)
-            self._notes.not_pruned(service, None)
-        except HoldfastError as trouble:
-            self._notes.not_pruned(service, trouble)
+        trouble: HoldfastError | None = None
+        for at in self._targets.all:
+            if at.is_attached:
+                try:
+                    await self._runs.prune(at, service, at.policy(self._declared.policy))
+                except HoldfastError as raised:
+                    trouble = trouble or raised
+        self._notes.not_pruned(service, trouble)
+
+    async def prune_grown(self) -> None:
+        while self._targets.grown:
+            await self._prune(self._targets.grown.pop())
 
     # ---- once a day
 
     async def read_back(self) -> None:
-        """Every stored byte of the newest backup of one service (H-61). Old backups go only if one is known to be
-        right."""
+        """Every stored byte of the newest backup of one service on one target (H-61). Old backups go only if one is
+        known to be right."""
         now_s = self._time.now_s()
         for service in sorted(self._declared.found):
-            last = self._books.of(service, now_s).last
-            if last is None or now_s - self._runs.verified_s(service) < VERIFY_S:
-                continue
-            if now_s - self._read_s.get(service, 0.0) < VERIFY_AGAIN_S:
-                continue
-            self._read_s[service] = now_s
-            with suppress(HoldfastError):  # the target does not answer: a backup will tell
-                self._notes.read_back(service, last.id, await self._runs.verify(service, last.digest, now_s))
-                await self._prune(service)
-            return
+            for at in self._targets.all:
+                digest = self._newest(service, at)
+                if not digest or not at.is_readable or now_s - _verified_s(service, at) < VERIFY_S:
+                    continue
+                if now_s - self._read_s.get((service, at.name), 0.0) < VERIFY_AGAIN_S:
+                    continue
+                self._read_s[service, at.name] = now_s
+                with suppress(HoldfastError):  # the target does not answer: a backup will tell
+                    self._notes.read_back(service, digest, at.name, await at.verified.look(service, digest, now_s))
+                    await self._prune(service)
+                return
+
+    def _newest(self, service: str, at: Target) -> str:
+        last = self._books.of(service, self._time.now_s()).last
+        return last.digest if last is not None and last.target == at.name else at.newest(service)
+
+    # ---- for the report
+
+    def copies(self, service: str) -> tuple[Copies, ...]:
+        """Only where there is more than the hub."""
+        found = self._targets.all if self._targets.others else ()
+        return tuple(self._copies(service, at) for at in found)
+
+    def _copies(self, service: str, at: Target) -> Copies:
+        known = at.holdings.get(service, Holdings())
+        return Copies(
+            at.name,
+            held=tuple(sorted(known.held, reverse=True)[:SHOWN]),
+            lacks=known.lacks,
+            read_s=_verified_s(service, at),
+            same_machine=self._targets.is_same_machine(at),
+        )
+
+    def targets(self) -> tuple[TargetReport, ...]:
+        return tuple(
+            TargetReport(at.name, at.seen.state, at.seen.reason, at.since_s, at.seen.free_bytes)
+            for at in self._targets.others
+        )
+
+
+def _verified_s(service: str, at: Target) -> float:
+    """When every stored byte of a backup of it was last read there and right; 0: never."""
+    return max(at.verified.of(service).values(), default=0.0)
 
 
 def _of_system(trouble: OSError) -> HoldfastError:

@@ -1,7 +1,7 @@
 """Carry one backup to its end, beside its service: it waits for a change of the service, and gives way to one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.backups.making import Made, Making, Request
 from holdfast.agent.backups.pruning import Pruning
-from holdfast.agent.backups.verified import Verified
+from holdfast.agent.backups.targets.attached import Target
 from holdfast.agent.lanes import Lanes
 from holdfast.errors import TryLater
 from holdfast.ports.archive import Progress
@@ -45,11 +45,8 @@ class Running(Struct, frozen=True):
 class Runs:
     """One at a time: a backup takes a whole core and the disk."""
 
-    def __init__(
-        self, *, making: Making, pruning: Pruning, verified: Verified, lanes: Lanes, changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, *, making: Making, pruning: Pruning, lanes: Lanes, changed: Callable[[], None]) -> None:
         self._making = making
-        self._verified = verified
         self._pruning = pruning
         self._lanes = lanes
         self._changed = changed
@@ -74,16 +71,8 @@ class Runs:
             self.now = None
             self._changed()
 
-    async def prune(self, service: str, policy: Policy) -> int:
-        return await self._pruning.prune(service, policy)
-
-    def verified_s(self, service: str) -> float:
-        """When every stored byte of a backup of it was last read and right; 0: never."""
-        return max(self._verified.of(service).values(), default=0.0)
-
-    async def verify(self, service: str, digest: str, now_s: float) -> Sequence[str]:
-        """What is damaged or missing."""
-        return await self._verified.look(service, digest, now_s)
+    async def prune(self, at: Target, service: str, policy: Policy) -> int:
+        return await self._pruning.prune(at, service, policy)
 
     def _told(self, progress: Progress) -> None:
         if self.now is not None:

@@ -56,7 +56,7 @@ class Store:
         """The backup that a signed order names by the digest of its receipt."""
         for key in await self.receipts(service):
             if key.digest == digest:
-                content = await self._read(key.text)
+                content = await self.read(key.text)
                 return receipts.named(content, digest, self._fleet, service)
         raise Failed(
             f"there is no backup {digest[:16]} of {service} where this node stores backups",
@@ -66,17 +66,21 @@ class Store:
 
     async def keys(self, service: str, generation: int) -> Sequence[bytes]:
         """The sealed key, once for each time that it was addressed."""
-        found = await self._target.list(self._above(service, generation) + "keys/")
-        return [await self._read(one.key) for one in found]
+        return [await self.read(name) for name in await self.key_names(service, generation)]
+
+    async def key_names(self, service: str, generation: int) -> list[str]:
+        return [one.key for one in await self._target.list(self._above(service, generation) + "keys/")]
 
     async def manifest(self, receipt: Receipt) -> bytes:
-        above = self._above(receipt.service, receipt.generation)
-        return await self._read(f"{above}manifests/{receipt.manifest.digest}")
+        return await self.read(self.manifest_name(receipt))
+
+    def manifest_name(self, receipt: Receipt) -> str:
+        return f"{self._above(receipt.service, receipt.generation)}manifests/{receipt.manifest.digest}"
 
     async def pack(self, service: str, generation: int, digest: str) -> bytes:
-        return await self._read(f"{self._above(service, generation)}packs/{digest}")
+        return await self.read(f"{self._above(service, generation)}packs/{digest}")
 
-    async def _read(self, key: str) -> bytes:
+    async def read(self, key: str) -> bytes:
         content = await self._target.get(key)
         if content is None:
             raise Corrupt(
@@ -98,7 +102,7 @@ class Store:
         return [backup_key.parse(one.key) for one in found]
 
     async def read_receipt(self, key: BackupKey) -> bytes:
-        return await self._read(key.text)
+        return await self.read(key.text)
 
     async def delete(self, proof: Prunable) -> None:
         await self._target.delete(proof.key, proof)

@@ -15,13 +15,16 @@ _digests = msgspec.json.Decoder(frozenset[str]).decode
 
 
 class Verified:
-    def __init__(self, store: Store, facts: Facts) -> None:
+    """`target` is a part of the names of facts; "" for the hub."""
+
+    def __init__(self, store: Store, facts: Facts, target: str = "") -> None:
         self._store = store
         self._facts = facts
+        self._at = f"@{target}" if target else ""
 
     def of(self, service: str) -> dict[str, float]:
         """Digest of the receipt → when every object of that backup was last read and right."""
-        return _decode(self._facts.fact(PREFIX + service) or b"{}")
+        return _decode(self._facts.fact(PREFIX + service + self._at) or b"{}")
 
     async def look(self, service: str, digest: str, now_s: float) -> tuple[str, ...]:
         """What is damaged or missing; empty if nothing is. A backup that fails is not counted as verified any more. A
@@ -32,13 +35,13 @@ class Verified:
         if not flaws:
             known[digest] = now_s
         newest = dict(sorted(known.items(), key=lambda item: item[1])[-KEPT:])
-        self._facts.set_aside(DAMAGED + service, msgspec.json.encode(damaged))
-        self._facts.set_aside(PREFIX + service, msgspec.json.encode(newest))
+        self._facts.set_aside(DAMAGED + service + self._at, msgspec.json.encode(damaged))
+        self._facts.set_aside(PREFIX + service + self._at, msgspec.json.encode(newest))
         return tuple(flaws)
 
     def damaged(self, service: str) -> frozenset[str]:
         """Packs that the next backup must not refer to."""
-        return _digests(self._facts.fact(DAMAGED + service) or b"[]")
+        return _digests(self._facts.fact(DAMAGED + service + self._at) or b"[]")
 
     async def _flaws(self, service: str, digest: str) -> tuple[list[str], list[str]]:
         """In words, and the digests of the packs."""

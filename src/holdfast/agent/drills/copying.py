@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from holdfast.agent.backups.declared import Declarations
+from holdfast.agent.backups.loading import Loading
 from holdfast.agent.services.door import Door, Ground
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.health_checks import HealthChecks
 from holdfast.errors import Failed, HoldfastError
 from holdfast.gate.acts import Act
+from holdfast.model.archive import Header
 from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, Container
 from holdfast.model.drill import LINE_CHARS, LINES, Drill
 from holdfast.model.duration import milliseconds
@@ -27,13 +30,35 @@ class Copies:
     """`health` probes them from inside."""
 
     def __init__(
-        self, *, runtime: Runtime, door: Door, containers: Containers, health: HealthChecks, clock: Clock
+        self,
+        *,
+        runtime: Runtime,
+        door: Door,
+        containers: Containers,
+        health: HealthChecks,
+        clock: Clock,
+        loading: Loading,
+        declared: Declarations,
     ) -> None:
         self._runtime = runtime
         self._door = door
         self._containers = containers
         self._health = health
         self._clock = clock
+        self._loading = loading
+        self._declared = declared
+
+    def needs_load(self, header: Header, service: str) -> bool:
+        """Whether a command of the service must bring this backup back. Raises Invalid if it declares none."""
+        wanted = self._declared.found.get(service)
+        return wanted is not None and self._loading.needs(header, wanted.snapshot, service)
+
+    async def load(self, every: Sequence[Copy], top: str, header: Header) -> None:
+        """Into a component that is healthy on empty volumes. Raises Failed (`load_failed`)."""
+        service = every[0].spec.service
+        wanted = self._declared.found[service]
+        copy = next((one for one in every if one.spec.component == wanted.component), every[0])
+        await self._loading.load(await self._there(copy), service, top, header, wanted.snapshot)
 
     async def make(self, every: Sequence[Copy]) -> None:
         first, service = every[0].spec, every[0].spec.service

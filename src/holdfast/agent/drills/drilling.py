@@ -76,7 +76,7 @@ class Drilling:
             unpacked = await self._unpacked(found, proof, tell)
             result = replace(result, files=unpacked.files, size_bytes=unpacked.size_bytes)
             evidence.append(f"restored with every digest right: {unpacked.files} files, {unpacked.size_bytes} bytes")
-            await self._try(request, every, proof, evidence, tell)
+            await self._try(request, every, proof, unpacked, evidence, tell)
             verdict: HoldfastError | None = None
         except HoldfastError as trouble:
             verdict = await self._pruned(found, trouble)
@@ -114,7 +114,13 @@ class Drilling:
         return unpacked
 
     async def _try(
-        self, request: Request, every: Sequence[drill_copy.Copy], proof: Drillable, evidence: list[str], tell: Tell
+        self,
+        request: Request,
+        every: Sequence[drill_copy.Copy],
+        proof: Drillable,
+        unpacked: Unpacked,
+        evidence: list[str],
+        tell: Tell,
     ) -> None:
         declared = request.declared
         within_s = milliseconds(declared.timeout if declared is not None else Drill(("-",)).timeout) / 1000
@@ -125,6 +131,11 @@ class Drilling:
         await self._copies.make(every)
         until_s = self._time.monotonic_s() + within_s
         tell("health checks", None)
+        if self._copies.needs_load(unpacked.header, request.service):
+            await self._copies.healthy(every, until_s, lambda seen: None)
+            tell("loading the dump", None)
+            await self._copies.load(every, self._scratch.path(proof.id), unpacked.header)
+            evidence.append("the dump was loaded by the service's own command")
         await self._copies.healthy(every, until_s, evidence.append)
         if declared is not None:
             tell("cmd of [drill]", None)

@@ -8,7 +8,6 @@ from holdfast.reconcile import drill_copy
 
 MARGIN_BYTES = 256 << 20  # what the service itself may write while it is tried
 FILE_BYTES = 4096  # that each file takes at least
-FILE_METHODS = ("", "full")  # a backup that has the files themselves, and no dump of them
 
 
 def serving(records: Records, service: str) -> Guest:
@@ -25,12 +24,6 @@ def serving(records: Records, service: str) -> Guest:
 
 def refuse(found: VerifiedReceipt, guest: Guest, data_dir: str, room_bytes: int) -> None:
     receipt, service = found.receipt, found.receipt.service
-    if receipt.method not in FILE_METHODS:
-        raise Failed(
-            f"backup {found.id} was made with method {receipt.method!r}, and a drill restores files only",
-            remedy=f"holdfast restore {service} --backup {found.id} --beside",
-            code="method_not_drilled",
-        )
     if (path := drill_copy.outside(guest, data_dir)) is not None:
         raise Failed(
             f"{service} mounts {path}, which is not in its backups, and a drill must not have the real one",

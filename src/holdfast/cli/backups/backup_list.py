@@ -1,12 +1,13 @@
 """`holdfast backup list`: the stored backups, and what each node reports about the next ones."""
 
 from argparse import Namespace
+from collections.abc import Sequence
 
 import msgspec
 
 from holdfast.cli import tables
 from holdfast.cli.backups import backup_view, drill_view
-from holdfast.cli.backups.backup_view import Found
+from holdfast.cli.backups.backup_view import Copy, Found
 from holdfast.cli.flags import Parser
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
@@ -16,20 +17,22 @@ from holdfast.cli.tools import Toolbox
 from holdfast.model.backup_report import BackupState
 from holdfast.model.drill import DrillState
 from holdfast.model.duration import aged
+from holdfast.status import backup_copies
 
 DETAILS = """\
 Each backup has a receipt that its node signed; this command verifies it. A receipt that is damaged, or of a node whose
 key the applied revision does not have, is listed as unproven and is not offered for a restore. Backups of services that
 are no longer applied are listed too. SIZE is that of the files; STORED is what the sealed objects take, which backups
 of one service share. PROVEN is the age of the last drill that restored this backup and found the service healthy on it;
-FAILED: the last drill could not restore it.
+FAILED: the last drill could not restore it. COPIES are the targets that have the backup: the hub, as this command reads
+it, and the others as the node of the service reports them. A copy on the machine of the data counts as none.
 
 examples:
   holdfast backup list
   holdfast backup list web --json
 """
 
-HEADS = ("SERVICE", "ID", "MADE", "NODE", "FILES", "SIZE", "STORED", "CAUSE", "PROVEN")
+HEADS = ("SERVICE", "ID", "MADE", "NODE", "FILES", "SIZE", "STORED", "CAUSE", "PROVEN", "COPIES")
 
 
 def declare(parser: Parser) -> None:
@@ -42,24 +45,30 @@ def run(args: Namespace, box: Toolbox) -> int:
     rows = backup_view.found(view, service)
     states = {name: one for name, one in backup_view.states(view).items() if service in ("", name)}
     drills, now_s = drill_view.states(view), box.clock.now_s()
+    copies = {row.key: backup_view.copies(view, row.proven, states) for row in rows if row.proven is not None}
     if args.json:
         document = {
-            "backups": [backup_view.document(row.proven) for row in rows if row.proven is not None],
+            "backups": [
+                {**backup_view.document(row.proven), "copies": [one.document() for one in copies[row.key]]}
+                for row in rows
+                if row.proven is not None
+            ],
             "unproven": [
                 {"service": row.key.service, "key": row.key.text, "why": row.doubt} for row in rows if row.doubt
             ],
             "services": [
                 {
                     **_state_document(name, node, state),
-                    "same_machine": _is_same_machine(view, node),
+                    "same_machine": _is_same_machine(view, node, state),
                     **drill_view.document(drills.get(name)),
                 }
                 for name, (node, state) in sorted(states.items())
             ],
+            "targets": [{"node": node, **msgspec.to_builtins(one)} for node, one in backup_view.targets(view)],
         }
         box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
-    cells = [_cells(row, drills.get(row.key.service), now_s) for row in rows if row.proven is not None]
+    cells = [_cells(row, drills.get(row.key.service), now_s, copies[row.key]) for row in rows if row.proven is not None]
     for line in tables.lines(cells, box.terminal, HEADS, tail=True):
         box.terminal.say(line)
     if not cells:
@@ -68,19 +77,22 @@ def run(args: Namespace, box: Toolbox) -> int:
         if row.doubt:
             box.terminal.remark(f"Unproven: {row.doubt}")
     for name, (node, state) in sorted(states.items()):
-        same = "; on the machine of its data, so it counts as no copy" if _is_same_machine(view, node) else ""
+        same = "; on the machine of its data, so it counts as no copy" if _is_same_machine(view, node, state) else ""
         last = f"; last proven {drill_view.words(drills.get(name), now_s)}"
         red = f"; {words}" if (words := drill_view.red(drills.get(name))) else ""
         box.terminal.remark(f"{name}: {_words(state, node, now_s)}{last}{red}{same}")
+    for node, target in backup_view.targets(view):
+        if target.state != "attached":
+            box.terminal.remark(f"{target.name} on {node}: {target.state}; {target.reason}")
     return 0
 
 
-def _is_same_machine(view: FleetView, node: str) -> bool:
-    """The hub stores backups, and runs on this node."""
-    return "hub" in view.applied.node(node).roles
+def _is_same_machine(view: FleetView, node: str, state: BackupState) -> bool:
+    """The newest backup lies on the machine of the data only."""
+    return backup_view.is_hub(view, node) and not backup_copies.elsewhere(state, is_on_hub=True)
 
 
-def _cells(row: Found, drill: DrillState | None, now_s: float) -> tuple[str, ...]:
+def _cells(row: Found, drill: DrillState | None, now_s: float, copies: Sequence[Copy]) -> tuple[str, ...]:
     assert row.proven is not None
     receipt = row.proven.receipt
     return (
@@ -93,6 +105,7 @@ def _cells(row: Found, drill: DrillState | None, now_s: float) -> tuple[str, ...
         size(receipt.stored_bytes),
         receipt.cause,
         _proven(row.proven.digest, drill, now_s),
+        ", ".join(str(one) for one in copies),
     )
 
 

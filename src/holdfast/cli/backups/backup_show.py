@@ -34,12 +34,14 @@ def run(args: Namespace, box: Toolbox) -> int:
     receipt, drill = one.receipt, drill_view.states(view).get(one.receipt.service)
     mine = drill.last if drill is not None and drill.last is not None and drill.last.backup == one.digest else None
     proven_s = drill.proven_s if drill is not None and drill.proven == one.digest else 0.0
+    copies = backup_view.copies(view, one, backup_view.states(view))
     if args.json:
         objects = [msgspec.to_builtins(pack) for pack in receipt.packs]
         body = {
             **backup_view.document(one),
             "proven": rfc3339(proven_s) if proven_s else None,
             "verdict": mine.verdict if mine is not None else None,
+            "copies": [copy.document() for copy in copies],
             "manifest": msgspec.to_builtins(receipt.manifest),
             "packs": objects,
         }
@@ -54,6 +56,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         f"  written by revision {receipt.revision or 'unknown'}",
         f"  stored     {counted(len(receipt.packs), 'pack')}, {size(receipt.stored_bytes)}, key generation "
         f"{receipt.generation}",
+        f"  copies     {', '.join(str(copy) for copy in copies)}",
         f"  digest     {one.digest}",
         f"  proven     {rfc3339(proven_s) if proven_s else drill_view.NEVER}"
         + (f"; the last drill {mine.verdict}: {mine.reason}" if mine is not None and mine.reason else ""),

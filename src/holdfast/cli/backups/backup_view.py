@@ -1,6 +1,6 @@
 """Backups that a hub stores, each proven by the signature of the node that made it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -13,11 +13,23 @@ from holdfast.model import backup_key
 from holdfast.model.applied import recorded_key
 from holdfast.model.backup import Receipt, VerifiedReceipt
 from holdfast.model.backup_key import FLEET_DIGITS, BackupKey
-from holdfast.model.backup_report import BackupState, BackupStates
+from holdfast.model.backup_report import BackupState, BackupStates, TargetReport
+from holdfast.model.storage_target import HUB
 from holdfast.ports.hub_link import BackupReader
 from holdfast.trust import receipts
 
-TARGET = "hub"
+
+class Copy(Struct, frozen=True):
+    """One target that has a backup."""
+
+    target: str
+    same_machine: bool
+
+    def __str__(self) -> str:
+        return f"{self.target} (same machine)" if self.same_machine else self.target
+
+    def document(self) -> dict[str, Any]:
+        return {"target": self.target, "same_machine": self.same_machine}
 
 
 class Found(Struct, frozen=True):
@@ -124,6 +136,26 @@ def states(view: FleetView) -> dict[str, tuple[str, BackupState]]:
     return rows
 
 
+def copies(view: FleetView, one: VerifiedReceipt, states: Mapping[str, tuple[str, BackupState]]) -> list[Copy]:
+    """The hub has it, because it was read there; the others as the node of the service reports them."""
+    receipt = one.receipt
+    node, state = states.get(receipt.service, ("", None))
+    reported = state.copies if state is not None and node == receipt.node else ()
+    others = [Copy(each.target, each.same_machine) for each in reported if receipt.sequence in each.held]
+    return [Copy(HUB, is_hub(view, receipt.node)), *(copy for copy in others if copy.target != HUB)]
+
+
+def is_hub(view: FleetView, node: str) -> bool:
+    """The hub, and so its store, is on this node."""
+    return f"node.{node}" in view.applied.table.entries and "hub" in view.applied.node(node).roles
+
+
+def targets(view: FleetView) -> list[tuple[str, TargetReport]]:
+    """Storage targets, by the node that reports each."""
+    sections = {name: one.section(BackupStates) for name, one in sorted(view.nodes.items()) if not one.is_old}
+    return [(name, target) for name, section in sections.items() if section for target in section.targets]
+
+
 def document(one: VerifiedReceipt) -> dict[str, Any]:
     receipt = one.receipt
     return {
@@ -139,7 +171,7 @@ def document(one: VerifiedReceipt) -> dict[str, Any]:
         "files": receipt.files,
         "size_bytes": receipt.size_bytes,
         "stored_bytes": receipt.stored_bytes,
-        "target": TARGET,
+        "target": HUB,
         "revision": receipt.revision or None,
         "method": receipt.method or None,
         "volumes": list(receipt.volumes),

@@ -16,6 +16,7 @@ from holdfast.model.duration import aged
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.verified_report import VerifiedReport
 from holdfast.planning.protection import Unprotected, Why, unprotected
+from holdfast.status import backup_copies
 from holdfast.status.edges import views as edge_views
 from holdfast.status.edges.views import EdgeView
 
@@ -37,9 +38,10 @@ def document(shown: Shown, findings: list[StatusFinding]) -> dict[str, Any]:
     found["services"] = _services(nodes, applied) if applied is not None else []
     found["copies"] = msgspec.to_builtins(copies(nodes, applied)) if applied is not None else []
     found["ready"] = shown.ready
-    volumes = unprotected(applied, _backed_up(nodes)) if applied is not None else ()
+    volumes = _volumes(nodes, applied) if applied is not None else ()
     found["unprotected"] = msgspec.to_builtins(volumes)
     found["backups"] = proofs.documents(applied, nodes) if applied is not None else []
+    found["only_copy_at_hub"] = backup_copies.only_at_hub(nodes, applied) if applied is not None else []
     return found
 
 
@@ -57,8 +59,10 @@ def lines(shown: Shown, running: bool, now_s: float) -> Iterator[str]:
         yield _public(public)
     if applied is not None:
         yield from proofs.lines(applied, nodes, now_s)
-    if applied is not None and (volumes := unprotected(applied, _backed_up(nodes))):
+    if applied is not None and (volumes := _volumes(nodes, applied)):
         yield from _unprotected(volumes)
+    if applied is not None and (only := backup_copies.only_at_hub(nodes, applied)):
+        yield f"Services whose backups have their only copy at the hub: {_few(only)}; [[storage]] adds another place"
 
 
 def _services(nodes: dict[str, VerifiedReport], applied: Applied) -> list[dict[str, Any]]:
@@ -110,7 +114,7 @@ def _served(found: HubStatus) -> str:
 
 _UNPROTECTED: Mapping[Why, str] = {
     "no_backup": "Volumes without a backup yet (holdfast backup list)",
-    "same_machine": "Volumes whose backups are on the same machine, the hub's, and count as none",
+    "same_machine": "Volumes whose backups are on the same machine only, and count as none",
     "outside": "Host paths outside the directory of their service, which no backup holds",
     "declared": "Volumes that no backup holds, as declared",
     "partial": "Host paths of which backups hold *.toml, *.db and *.pem only",
@@ -121,8 +125,17 @@ def _unprotected(found: Sequence[Unprotected]) -> Iterator[str]:
     for why, text in _UNPROTECTED.items():
         mine = [f"{one.service}/{one.volume}" for one in found if one.why == why]
         if mine:
-            more = [f"{len(mine) - VOLUMES_SHOWN} more"] if len(mine) > VOLUMES_SHOWN else []
-            yield f"{text}: {', '.join([*mine[:VOLUMES_SHOWN], *more])}"
+            yield f"{text}: {_few(mine)}"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = [f"{len(names) - VOLUMES_SHOWN} more"] if len(names) > VOLUMES_SHOWN else []
+    return ", ".join([*names[:VOLUMES_SHOWN], *more])
+
+
+def _volumes(nodes: Mapping[str, VerifiedReport], applied: Applied) -> tuple[Unprotected, ...]:
+    elsewhere = {name for name, targets in backup_copies.of_fleet(nodes, applied) if targets}
+    return unprotected(applied, _backed_up(nodes), elsewhere)
 
 
 def _backed_up(nodes: Mapping[str, VerifiedReport]) -> set[str]:

@@ -15,7 +15,7 @@ from holdfast.model.ids import is_name
 from holdfast.model.purpose import Purpose, resource_of, wrapped
 from holdfast.planning import formats
 
-KINDS = ("service", "alerts")  # of addresses that may have a secret
+KINDS = ("service", "alerts", "storage")  # of addresses that may have a secret
 
 
 class Recipients(Struct, frozen=True):
@@ -31,7 +31,7 @@ def declare_addresses(parser: Parser) -> None:
         dest="addresses",
         metavar="ADDRESS",
         action="append",
-        help="an address that may have it, such as service.web or alerts.phone; can be repeated "
+        help="an address that may have it, such as service.web, alerts.phone or storage.nas; can be repeated "
         "(default: those that use it)",
     )
 
@@ -52,8 +52,8 @@ def _checked_address(address: str) -> str:
     kind, _, name = address.partition(".")
     if kind not in KINDS or not is_name(name):
         raise Invalid(
-            f"{address[:60]!r} cannot have a secret: only services and alert targets have secrets",
-            remedy="write --for service.NAME or --for alerts.NAME",
+            f"{address[:60]!r} cannot have a secret: only services, alert targets and storage targets have secrets",
+            remedy="write --for service.NAME, --for alerts.NAME or --for storage.NAME",
             code="usage",
         )
     return address

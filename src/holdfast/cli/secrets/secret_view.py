@@ -64,7 +64,7 @@ def file_of(view: View, name: str) -> str:
 
 
 def users(view: View, name: str) -> tuple[str, ...]:
-    """`service.web/app`, `alerts.phone`, sorted: components and alert targets that use it."""
+    """`service.web/app`, `alerts.phone`, `storage.nas`, sorted: components and targets that use it."""
     found = [
         f"service.{service}/{component.name}"
         for service, declared in view.fleet.services.items()
@@ -72,6 +72,7 @@ def users(view: View, name: str) -> tuple[str, ...]:
         if any(ref.name == name for ref in refs_of(component))
     ]
     found += [f"alerts.{target.name}" for target in view.fleet.alerts.values() if target.secret == name]
+    found += [f"storage.{target.name}" for target in view.fleet.storage.values() if target.secret == name]
     return tuple(sorted(found))
 
 

@@ -6,6 +6,7 @@ A node decides what it deletes; this bounds it. A node that lies can delete no b
 from holdfast.errors import Corrupt
 from holdfast.model.backup import Receipt
 from holdfast.model.backup_key import BackupKey, parse
+from holdfast.model.storage_target import counts
 from holdfast.ports.backup_objects import BackupObjects
 from holdfast.ports.hub_link import HubReader
 from holdfast.reconcile import retention
@@ -30,7 +31,7 @@ class Deletion:
         if key.kind != "receipts":
             return bool(stored) and key.digest in retention.unneeded(stored.values(), (key.digest,))
         held = [Held(text, one.sequence, one.made_s, one.cause) for text, one in stored.items()]
-        return key.text not in retention.kept(held, Policy(last=applied.fleet().backups.retain))
+        return key.text not in retention.kept(held, Policy(*counts(applied.fleet().backups.retain)))
 
     def _receipts(self, key: BackupKey, fleet: str) -> dict[str, Receipt]:
         """Read once while they are the same: a node deletes many objects in a row."""

@@ -6,6 +6,7 @@ from holdfast.model import canonical, duration
 from holdfast.model.fleet import Fleet, FleetDocument, Settings
 from holdfast.model.ids import FLEET
 from holdfast.model.plan import Demand
+from holdfast.model.storage_target import in_words, keeps_fewer
 from holdfast.planning import harmless, infrastructure
 from holdfast.planning.kinds.kind import (
     Kind,
@@ -45,8 +46,9 @@ def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Deman
         yield destroy(f"uses other DNS servers for names outside the fleet ({', '.join(more)})")
     if after.settings.removals_max > before.settings.removals_max:
         yield destroy("raises removals_max")
-    if after.backups.retain < before.backups.retain:
-        yield destroy(f"lowers backups.retain ({before.backups.retain} → {after.backups.retain})")
+    if keeps_fewer(before.backups.retain, after.backups.retain):
+        old, new = in_words(before.backups.retain), in_words(after.backups.retain)
+        yield destroy(f"lowers backups.retain ({old} → {new})")
     for key in ("interval", "drill_interval"):
         old, new = getattr(before.backups, key), getattr(after.backups, key)
         if duration.milliseconds(new) > duration.milliseconds(old):

@@ -28,6 +28,8 @@ from holdfast.ports.runtime import (
     Finished,
     ImageDirectory,
     LogLine,
+    Pipe,
+    Piped,
     Progress,
     name_taken,
 )
@@ -254,6 +256,16 @@ class Podman:
 
     async def exec(self, id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished:
         check(allowed, port.RUNS, id)
+        words, _ = await self._inside(id, command)
+        return await self._execution.run(id, words, timeout_s)
+
+    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float, allowed: Allowed) -> Piped:
+        check(allowed, port.RUNS, id)
+        words, first = await self._inside(id, command)
+        return await self._execution.pipe(id, first, words, pipe, timeout_s)
+
+    async def _inside(self, id: str, command: Sequence[str]) -> tuple[Sequence[str], int]:
+        """What is run for a command, and the pid of the container's first process."""
         details = await inspect(self._libpod, id)
         if details is None or details.process is None:
             raise Failed(
@@ -262,7 +274,7 @@ class Podman:
                 code="not_running",
             )
         sealed = sealed_env.is_sealed(details.config.labels or {})
-        return await self._execution.run(id, sealed_env.wrapped(command) if sealed else command, timeout_s)
+        return sealed_env.wrapped(command) if sealed else command, details.process.pid
 
     @asynccontextmanager
     async def connect(self, container: Container, port: int, allowed: Allowed) -> AsyncIterator[Conversation]:

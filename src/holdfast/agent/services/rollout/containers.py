@@ -17,10 +17,12 @@ from holdfast.model.container import (
     LABEL_FLEET,
     LABEL_INFRASTRUCTURE,
     LABEL_SERVICE,
+    LABEL_SPEC,
     Container,
     ContainerSpec,
     Mount,
     Published,
+    spec_digest,
 )
 from holdfast.ports.runtime import Closed, CreateContainer, Finished
 
@@ -141,6 +143,11 @@ class Containers:
         """A container in a closed network that gets no volume of its service: what it mounts is scratch. Its secrets
         are opened; `forget_secrets` once it is gone."""
         return replace(self._prepared(name, spec, labels, (), restart=False), dns=(), closed=closed)
+
+    def beside(self, name: str, spec: ContainerSpec) -> CreateContainer:
+        """One that has other directories in the place of the volumes of its service; its secrets are opened."""
+        labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: "load", LABEL_SPEC: spec_digest(spec)}
+        return self._prepared(name, spec, labels, (), restart=False)
 
     def _prepared(
         self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish, restart: bool

@@ -1,0 +1,64 @@
+"""Make a target of backups out of its declaration and its opened credentials."""
+
+import re
+from functools import partial
+
+from holdfast.errors import Invalid
+from holdfast.model import storage_target
+from holdfast.model.fleet import Storage
+from holdfast.ports.backup_target import BackupTarget, OpenTarget
+
+
+def opener() -> OpenTarget:
+    """Products are imported when a target needs them: most nodes have none."""
+
+    def opened(storage: Storage, secret: bytes) -> BackupTarget:
+        match storage.type:
+            case "local-dir":
+                return _directory(storage)
+            case "s3":
+                return _bucket(storage, secret)
+            case "restic":
+                return _repository(storage, secret)
+        raise Invalid(
+            f"this release has no targets of type {storage.type}",
+            remedy='write type = "local-dir", "s3" or "restic"',
+            code="not_built",
+        )
+
+    return opened
+
+
+def _directory(storage: Storage) -> BackupTarget:
+    from holdfast.adapters.backup_target import share
+    from holdfast.adapters.backup_target.local_dir import LocalDir
+
+    is_share = storage_target.is_share(storage.durable_id)
+    belongs = partial(share.belongs, durable_id=storage.durable_id) if is_share else None
+    return LocalDir(storage.location, storage.durable_id, belongs)
+
+
+def _bucket(storage: Storage, secret: bytes) -> BackupTarget:
+    from holdfast.adapters.backup_target.s3 import S3Target, credentials
+
+    place = storage_target.bucket(storage.location)
+    if place is None:
+        raise Invalid(f"{storage.location[:80]!r} is not the address of a bucket", remedy="correct it in fleet.toml")
+    return S3Target(place, credentials(secret), storage.durable_id)
+
+
+def _repository(storage: Storage, secret: bytes) -> BackupTarget:
+    from holdfast.adapters.backup_target import sealed_lines
+    from holdfast.adapters.backup_target.restic import Restic, ResticTarget
+
+    found = sealed_lines.read(secret)
+    if "RESTIC_PASSWORD" not in found:
+        raise Invalid(
+            "the credentials of the repository lack RESTIC_PASSWORD",
+            remedy="seal one line: RESTIC_PASSWORD=…",
+            code="target_credentials",
+        )
+    location, user = storage.location, found.get("RESTIC_REST_USERNAME", "")
+    if user and location.startswith("rest:"):
+        location = re.sub("//", f"//{user}:{found.get('RESTIC_REST_PASSWORD', '')}@", location, count=1)
+    return ResticTarget(Restic(location, found["RESTIC_PASSWORD"].encode()), storage.durable_id)

@@ -1,0 +1,195 @@
+"""Backups on several targets, over memory in virtual time: what each gets, what a lost one costs, what is read."""
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.adapters.backup_target import troubles
+from holdfast.adapters.backup_target.memory import MemoryTarget
+from holdfast.model.backup_key import parse
+from holdfast.model.fleet import Fleet, Storage, StoragePolicy
+from tests.fleets.agents import until
+from tests.fleets.deploying import Scene
+from tests.scenarios.test_backups import (
+    HOUR_S,
+    fleet,
+    keeper_of,
+    made,
+    ordered,
+    play_backups,
+    state,
+    stored,
+    target,
+    write,
+)
+
+NAS = Storage("nas", "local-dir", "nas:/export", location="/mnt/nas")
+AWAY = troubles.missing("nas", "it was unplugged")
+
+
+def with_targets(*targets: Storage, **changed: Any) -> Fleet:
+    return replace(fleet(**changed), storage={one.name: one for one in targets})
+
+
+def other(one: Scene, name: str = "nas") -> MemoryTarget:
+    return one.machine.targets.made[name]
+
+
+async def level(one: Scene, name: str = "nas", at_most_s: float = HOUR_S) -> None:
+    """It has what the hub has."""
+    await until(one.rig, lambda: other(one, name).objects == target(one), at_most_s)
+
+
+def copies(one: Scene) -> dict[str, tuple[int, ...]]:
+    return {each.target: each.held for each in state(one).copies}
+
+
+def test_every_backup_goes_to_all_targets_of_its_node() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        write(one, b"second")
+        await ordered(one, "backup")
+        await made(one, 2)
+        await level(one)
+        await until(one.rig, lambda: copies(one) == {"hub": (2, 1), "nas": (2, 1)}, 60.0)
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_a_target_that_is_missing_is_noticed_within_five_seconds_and_gets_what_it_lacks_when_it_is_back_h49() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        other(one).trouble = AWAY
+        await asyncio.sleep(5.0)
+        assert "target_gone" in one.findings()
+        (told,) = keeper_of(one).section().targets
+        assert (told.name, told.state) == ("nas", "missing") and "unplugged" in told.reason
+        before = dict(other(one).objects)
+        write(one, b"second")
+        await ordered(one, "backup")
+        await made(one, 2)
+        assert state(one).last is not None and not state(one).trouble, "the hub decides"
+        assert other(one).objects == before
+        other(one).trouble = None
+        await level(one, at_most_s=30.0)
+        assert "target_gone" not in one.findings()
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_a_receipt_is_stored_where_everything_that_it_names_is_and_nowhere_else() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        nas = other(one)
+        put = nas.put
+
+        async def refusing(key: str, content: bytes) -> None:
+            if parse(key).kind == "packs":
+                raise troubles.failing("nas", "bad sector")
+            await put(key, content)
+
+        nas.put = refusing  # type: ignore[method-assign]
+        write(one, b"second")
+        await ordered(one, "backup")
+        await made(one, 2)
+        await asyncio.sleep(300.0)
+        assert [parse(key).sequence for key in nas.objects if parse(key).kind == "receipts"] == [1]
+        assert "backup_not_copied" in one.findings()
+        nas.put = put  # type: ignore[method-assign]
+        await level(one)
+        await until(one.rig, lambda: "backup_not_copied" not in one.findings(), 120.0)
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_what_the_hub_lost_is_copied_back_from_another_target() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        before = dict(target(one))
+        target(one).clear()
+        await until(one.rig, lambda: target(one) == before, 2 * HOUR_S)
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_the_declared_primary_target_decides_whether_a_backup_is_made() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        assert state(one).last is not None and state(one).last.target == "nas"  # type: ignore[union-attr]
+        hub = one.machine.backups.target
+        hub.trouble = troubles.missing("at the hub", "it is down")  # type: ignore[attr-defined]
+        write(one, b"second")
+        await ordered(one, "backup")
+        await until(one.rig, lambda: state(one).last is not None and state(one).last.sequence == 2)  # type: ignore[union-attr]
+        assert len(stored(one)) == 1, "the hub does not have it yet"
+        hub.trouble = None  # type: ignore[attr-defined]
+        other(one).trouble = AWAY
+        write(one, b"third")
+        await ordered(one, "backup")
+        await until(one.rig, lambda: state(one).failures == 1)
+        other(one).trouble = None
+        await level(one, at_most_s=2 * HOUR_S)
+
+    play_backups(story, with_targets(replace(NAS, role="primary")))
+
+
+def test_a_restore_reads_what_one_target_has_damaged_or_lost_from_the_next() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        (first,) = stored(one)
+        for number, key in enumerate(sorted(key for key in target(one) if parse(key).kind != "receipts")):
+            if number % 2:
+                del target(one)[key]
+            else:
+                target(one)[key] = b"rotten"
+        write(one, b"second")
+        await ordered(one, "restore", "data.web", backup=first.digest)
+        assert one.machine.storage.contents["web"]["book/page"] == b"first"
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_each_target_keeps_as_many_backups_as_its_policy_says() -> None:
+    def numbers(objects: dict[str, bytes]) -> list[int]:
+        return [parse(key).sequence for key in sorted(objects) if parse(key).kind == "receipts"]
+
+    async def story(one: Scene) -> None:
+        for number in range(2, 7):
+            write(one, b"%d" % number)
+            await ordered(one, "backup")
+            await until(one.rig, lambda: stored(one)[-1].receipt.sequence == number, 600.0)  # noqa: B023
+            await asyncio.sleep(60.0)
+        await until(one.rig, lambda: numbers(other(one).objects) == [1, 2, 5, 6], 600.0)
+        assert numbers(target(one)) == [1, 2, 4, 5, 6], "and the one that was read back"
+        await until(one.rig, lambda: copies(one) == {"hub": (6, 5, 4, 2, 1), "nas": (6, 5, 2, 1)}, 60.0)
+        kept = [found for found in stored(one) if found.receipt.sequence != 4]
+        needed = {pack.digest for found in kept for pack in found.receipt.packs}
+        assert {parse(key).digest for key in other(one).objects if parse(key).kind == "packs"} == needed
+
+    play_backups(story, with_targets(replace(NAS, policy=StoragePolicy(retain=2)), retain=3))
+
+
+def test_a_target_that_the_revision_detaches_is_not_written_any_more_and_keeps_what_it_has() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        before = dict(other(one).objects)
+        one.apply(with_targets(replace(NAS, state="disconnected")))
+        await one.settled()
+        write(one, b"second")
+        await ordered(one, "backup")
+        await made(one, 2)
+        await asyncio.sleep(60.0)
+        assert other(one).objects == before and not state(one).copies
+        assert keeper_of(one).section().targets == ()
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_a_copy_on_the_machine_of_the_data_is_said_to_be_one() -> None:
+    async def story(one: Scene) -> None:
+        await level(one, "box")
+        await until(one.rig, lambda: len(copies(one)) == 2, 60.0)
+        assert {each.target: each.same_machine for each in state(one).copies} == {"hub": False, "box": True}
+
+    play_backups(story, with_targets(Storage("box", "local-dir", "box-1", location="/srv/box")))
