@@ -29,6 +29,7 @@ def test_the_tour_of_make_demo_runs_and_again_on_the_lab_it_left(tmp_path: Path)
 def tour(env: dict[str, str]) -> None:
     done = subprocess.run([ROOT / "examples" / "tour"], env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Verified: " in done.stdout, done.stdout
     assert "(exit 1)" in done.stdout and "No changes" in done.stdout and "Try next" in done.stdout
     visits = re.findall(r"^Welcome (back to|to) the shop\. Customers so far: \d+$", done.stdout, re.MULTILINE)
     assert visits == ["to", "to", "back to", "back to"], done.stdout
