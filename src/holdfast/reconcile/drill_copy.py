@@ -5,7 +5,7 @@ from ipaddress import ip_network
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, LABEL_SPEC, ContainerSpec, Guest, Mount, Part
+from holdfast.model.container import ContainerSpec, Guest, Mount, Part
 from holdfast.ports.runtime import Closed
 
 KIND = "drill"
@@ -22,11 +22,6 @@ class Copy(Struct, frozen=True):
     part: Part
     spec: ContainerSpec
     places: tuple[str, ...]
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Not those of the service: it is no copy of it that serves, and no orphan."""
-        return {LABEL_FLEET: self.spec.fleet, LABEL_INFRASTRUCTURE: KIND, LABEL_SPEC: self.part.digest}
 
 
 class Staged(Struct, frozen=True):

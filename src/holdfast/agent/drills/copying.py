@@ -69,7 +69,7 @@ class Copies:
         for copy in every:
             if not await self._runtime.has_image(copy.spec.reference):
                 await self._runtime.pull(copy.spec.reference, lambda line: None)
-            await self._door.create(self._containers.apart(copy.name, copy.spec, copy.labels, closed[copy.name]))
+            await self._door.create(self._containers.beside(copy.name, copy.spec, KIND, closed[copy.name]))
         for copy in every:
             await self._door.start(await self._there(copy), service=service)
 

@@ -139,15 +139,14 @@ class Containers:
         self._volumes.attach(spec, Admission(frozenset(), deployment))
         return self._prepared(name, spec, labels, (), restart=False)
 
-    def apart(self, name: str, spec: ContainerSpec, labels: dict[str, str], closed: Closed) -> CreateContainer:
-        """A container in a closed network that gets no volume of its service: what it mounts is scratch. Its secrets
-        are opened; `forget_secrets` once it is gone."""
-        return replace(self._prepared(name, spec, labels, (), restart=False), dns=(), closed=closed)
-
-    def beside(self, name: str, spec: ContainerSpec) -> CreateContainer:
-        """One that has other directories in the place of the volumes of its service; its secrets are opened."""
-        labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: "load", LABEL_SPEC: spec_digest(spec)}
-        return self._prepared(name, spec, labels, (), restart=False)
+    def beside(
+        self, name: str, spec: ContainerSpec, kind: str = "load", closed: Closed | None = None
+    ) -> CreateContainer:
+        """One that has other directories in the place of the volumes of its service. It is no copy of the service that
+        serves, and no orphan. Its secrets are opened; `forget_secrets` once it is gone."""
+        labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: kind, LABEL_SPEC: spec_digest(spec)}
+        made = self._prepared(name, spec, labels, (), restart=False)
+        return made if closed is None else replace(made, dns=(), closed=closed)
 
     def _prepared(
         self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish, restart: bool
