@@ -6,9 +6,7 @@ from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.backups.books import Books
 from holdfast.agent.backups.copying import Copying
 from holdfast.agent.backups.declared import Declarations
-from holdfast.agent.backups.dumps.initialising import Initialising
 from holdfast.agent.backups.dumps.methods import Methods
-from holdfast.agent.backups.dumps.way_back import WayBack
 from holdfast.agent.backups.fetching import Fetching
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.keeper import Backups
@@ -16,7 +14,10 @@ from holdfast.agent.backups.loading import Loading
 from holdfast.agent.backups.making import Making
 from holdfast.agent.backups.notes import Notes
 from holdfast.agent.backups.pruning import Pruning
-from holdfast.agent.backups.restoring import Restoring
+from holdfast.agent.backups.restores.initialising import Initialising
+from holdfast.agent.backups.restores.restoring import Restoring
+from holdfast.agent.backups.restores.under_way import UnderWay
+from holdfast.agent.backups.restores.way_back import WayBack
 from holdfast.agent.backups.rounds import Rounds
 from holdfast.agent.backups.runs import Runs
 from holdfast.agent.backups.sources import Sources
@@ -71,13 +72,14 @@ def keepers(
         lanes=common.lanes,
         changed=changed,
     )
+    under_way = UnderWay(common.time.now_s, changed)
     restoring = Restoring(
         fetching=Fetching(store=nearest, archiver=own.archiver, generations=generations, home=own.home),
         storage=ports.storage,
         checkpoints=services.checkpoints,
         restore=services.restore,
         steps=OrderSteps(ports.journal, ports.clock),
-        ways=_way_back(ports, services, declared, fleet),
+        ways=_way_back(ports, services, declared, under_way, fleet),
         left=_left(declared),
         node=node,
     )
@@ -98,7 +100,7 @@ def keepers(
         time=common.time,
         notes=notes,
         report=common.report,
-        acts=restoring.acts,
+        restoring=restoring,
     )
     copying = Copying(targets=targets, source=nearest, key=ports.key, fleet=fleet, node=node)
     watch = TargetWatch(
@@ -108,7 +110,7 @@ def keepers(
     return made, watch
 
 
-def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, fleet: str) -> WayBack:
+def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, under_way: UnderWay, fleet: str) -> WayBack:
     initialising = Initialising(
         runtime=ports.runtime,
         door=services.door,
@@ -124,7 +126,13 @@ def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, fleet
         wanted = services.wanted.read()
         return wanted.guests[service].parts if wanted is not None and service in wanted.guests else ()
 
-    return WayBack(declared, initialising, Loading(services.door, lambda: declared.timeout_s), parts)
+    return WayBack(
+        declared=declared,
+        initialising=initialising,
+        loading=Loading(services.door, lambda: declared.timeout_s),
+        under_way=under_way,
+        parts=parts,
+    )
 
 
 def _left(declared: Declarations) -> Callable[[str], tuple[str, ...]]:
