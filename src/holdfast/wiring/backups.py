@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.backups.books import Books
-from holdfast.agent.backups.copying import Copying
 from holdfast.agent.backups.declared import Declarations
 from holdfast.agent.backups.dumps.methods import Methods
 from holdfast.agent.backups.fetching import Fetching
@@ -21,10 +20,11 @@ from holdfast.agent.backups.restores.way_back import WayBack
 from holdfast.agent.backups.rounds import Rounds
 from holdfast.agent.backups.runs import Runs
 from holdfast.agent.backups.sources import Sources
-from holdfast.agent.backups.spread import Nearest, Spread
 from holdfast.agent.backups.store import Store
-from holdfast.agent.backups.targets import Targets
-from holdfast.agent.backups.watching import TargetWatch
+from holdfast.agent.backups.targets.attached import Targets
+from holdfast.agent.backups.targets.copying import Copying
+from holdfast.agent.backups.targets.spread import Nearest, Spread
+from holdfast.agent.backups.targets.watching import TargetWatch
 from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.door import Vouch
 from holdfast.agent.wake import Wake

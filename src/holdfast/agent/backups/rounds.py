@@ -9,7 +9,7 @@ from holdfast.agent.backups.making import Made, Request
 from holdfast.agent.backups.notes import Notes
 from holdfast.agent.backups.runs import GaveWay, Running, Runs, Skipped
 from holdfast.agent.backups.sources import Sources
-from holdfast.agent.backups.targets import Holdings, Target, Targets
+from holdfast.agent.backups.targets.attached import Holdings, Target, Targets
 from holdfast.agent.keeper import Revision
 from holdfast.agent.time import NodeTime
 from holdfast.errors import Failed, HoldfastError
