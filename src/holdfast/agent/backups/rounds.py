@@ -106,7 +106,7 @@ class Rounds:
     async def _prune(self, service: str) -> None:
         trouble: HoldfastError | None = None
         for at in self._targets.all:
-            if at.is_attached:
+            if at.is_attached and not at.changing.locked():  # else copies are on their way there: after them
                 try:
                     await self._runs.prune(at, service, at.policy(self._declared.policy))
                 except HoldfastError as raised:
