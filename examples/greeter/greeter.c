@@ -1,6 +1,7 @@
 // greeter: a gRPC server without TLS on 8080, for what stands behind a proxy that speaks HTTP/2 to it.
 //
 // grpc.health.v1.Health/Check says SERVING; greeter.Greeter/Hello answers {string version = 1; string instance = 2;}.
+// holdfast.v1.SnapshotService/Snapshot writes a file below /data for a backup, and answers its path.
 #define _GNU_SOURCE
 #include "../hello/server.h"
 #include <nghttp2/nghttp2.h>
@@ -34,6 +35,20 @@ static void append_text(call *one, int field, const char *text) {
     one->size += length;
 }
 
+// What a backup needs: a file that does not change while it is copied. Elsewhere a database would write its copy here.
+static void snapshot(call *one) {
+    static const char path[] = "/data/greetings.snapshot", half[] = "/data/.greetings.snapshot";
+    FILE *file = fopen(half, "w");
+    int done = file && fprintf(file, "greetings of %s\n", instance) > 0 && !fflush(file) && !fsync(fileno(file));
+    if (file && fclose(file)) done = 0;
+    if (done && !rename(half, path)) {
+        one->message[one->size++] = 1 << 3, one->message[one->size++] = 1;  // success
+        append_text(one, 3, path);
+    } else {
+        append_text(one, 2, "it cannot write below /data");
+    }
+}
+
 // Five bytes stand before every message: not compressed, and its length.
 static void answer(call *one) {
     one->size = 5;
@@ -42,6 +57,8 @@ static void answer(call *one) {
     } else if (!strcmp(one->path, "/greeter.Greeter/Hello")) {
         append_text(one, 1, version);
         append_text(one, 2, instance);
+    } else if (!strcmp(one->path, "/holdfast.v1.SnapshotService/Snapshot")) {
+        snapshot(one);
     } else {
         one->size = 0, one->status = UNIMPLEMENTED;
         return;

@@ -179,6 +179,7 @@ NOTES_MADE = {
     "agent/services/rollout/inventory.py": "after a lost journal, a container that is what the accepted revision wants",
     "agent/services/rollout/operations.py": "the containers of a rollout before they are created",
     "agent/schedules/attempts.py": "the container of a run before it is created",
+    "agent/backups/restores/initialising.py": "the container that loads a dump before it is created",
     "agent/services/rollout/steps/data.py": "a checkpoint",
 }
 ADAPTERS = {

@@ -17,6 +17,7 @@ PROOFS = {"Discardable", "Receivable", "Restorable", "Purgeable", "Disposable", 
 VERBS = {
     "discard": "Discardable",
     "receive": "Receivable",
+    "make_received": "Receivable",
     "received": "Receivable",
     "drop_received": "Receivable",
     "stage": "Restorable",

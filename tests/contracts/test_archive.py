@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Conflict, Corrupt, HoldfastError
-from holdfast.model.archive import Purpose
+from holdfast.model.archive import Header, Purpose
 from holdfast.ports.archive import Rules
 from tests.fleets.archives import PLACES, Place
 
@@ -118,6 +118,23 @@ def test_only_the_default_set_and_what_is_included(place: Place) -> None:
     rules = Rules(whole=False, volumes=("vol",), include=("keep/this",), exclude=("vol/tmp",))
     place.unpack(place.pack(rules=rules))
     assert sorted(place.read("restored")) == ["config.toml", "keep/this", "sub/x.pem", "vol/any"]
+
+
+@pytest.mark.parametrize("others", [{}, {"!first": b"1", "a": b"2", "vol/b": b"3"}, {".holdfast-dump": b"not this"}])
+def test_a_dump_is_one_more_file_whatever_else_is_taken_m91(place: Place, others: dict[str, bytes]) -> None:
+    place.write({"db/raw": b"raw", **others})
+    header = Header(purpose=place.purpose, node="w1", sequence=1, dump=".holdfast-dump", method="exec: x")
+    rules = Rules(whole=True, exclude=("db",))
+    aged()
+    for content in (b"first" * 1000, b"second"):
+        packed = place.pack(header=header, dump=place.elsewhere(content), rules=rules)
+        name = content[:5].decode()
+        assert place.unpack(packed, name).header.dump == ".holdfast-dump"
+        assert place.read(name) == {**others, ".holdfast-dump": content}
+        assert place.verify(packed) == []
+    for _ in range(2):  # a pack that is mostly dead is written again first
+        again = place.pack(header=header, dump=place.elsewhere(b"second"), rules=rules)
+    assert again.new_packs == 0, "an unchanged dump keeps its pack"
 
 
 def test_nothing_is_unpacked_over_data(place: Place) -> None:

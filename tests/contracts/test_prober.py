@@ -21,7 +21,7 @@ from holdfast.errors import Failed
 from holdfast.model.container import Container, Published
 from holdfast.model.fleet import Health
 from holdfast.ports.allowed import Allowed
-from holdfast.ports.prober import Prober, Verdict
+from holdfast.ports.prober import Prober, Snapshotted, Verdict
 from holdfast.ports.runtime import Finished
 from tests.fleets.waiting import Stopwatch, wait_until
 
@@ -447,6 +447,52 @@ def frame(kind: int, flags: int, payload: bytes, stream: int = 1) -> bytes:
 def test_what_else_may_come_instead_of_a_grpc_answer(content: bytes, word: str) -> None:
     verdict = look(answering(content, then="stay"), GRPC)
     assert not verdict.ok and word in verdict.why
+
+
+def snapshot(content: bytes, timeout_s: float = 2.0, asked: list[bytes] | None = None) -> Snapshotted:
+    async def scene() -> Snapshotted:
+        async with listening(answering(content, then="stay", asked=asked)) as one:
+            return await NetworkProber(no_exec).snapshot(one, 80, timeout_s, Allowed("EXEC", one.id))
+
+    return asyncio.run(scene())
+
+
+def message(body: bytes) -> bytes:
+    return frame(0, 0, b"\0" + len(body).to_bytes(4, "big") + body)
+
+
+def test_a_service_that_made_a_snapshot_names_its_file_m50() -> None:
+    questions: list[bytes] = []
+    body = b"\x08\x01\x1a\x0a/data/copy\x20\x07"  # and a field that is not known
+    assert snapshot(message(body), asked=questions) == Snapshotted(True, path="/data/copy")
+    assert b"/holdfast.v1.SnapshotService/Snapshot" in questions[0]
+    assert snapshot(message(b"\x08\x01")) == Snapshotted(True), "without a file"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (message(b"\x12\x06locked"), "locked"),
+        (message(b""), "without success"),
+        (message(b"\x08\x02\x1a\x01/"), "without success"),
+        (message(b"\x08\x01\x1a\x7f/data"), "no SnapshotResponse"),
+        (message(b"\x08\x01\x1a"), "no SnapshotResponse"),
+        (message(b"\x08" + b"\xff" * 12), "no SnapshotResponse"),
+        (message(b"\x0d\x01\0\0\0"), "no SnapshotResponse"),
+        (message(b"\x08\x01\x1a\x02\xff\xfe"), "no SnapshotResponse"),
+        (frame(1, 5, b"\x88"), "check that it serves holdfast.v1.SnapshotService"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP/2"),
+    ],
+)
+def test_any_other_answer_is_no_snapshot(content: bytes, why: str) -> None:
+    found = snapshot(content)
+    assert not found.ok and why in found.why
+
+
+def test_a_service_that_does_not_answer_makes_no_snapshot() -> None:
+    assert "no answer within 0.2 s" in snapshot(b"", timeout_s=0.2).why
+    gone = asyncio.run(NetworkProber(no_exec).snapshot(container(), 80, 1.0, Allowed("EXEC", "web")))
+    assert not gone.ok and "nothing listens" in gone.why
 
 
 def test_padding_is_taken_off() -> None:

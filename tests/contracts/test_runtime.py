@@ -11,6 +11,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -30,7 +31,7 @@ from holdfast.adapters.runtime.podman.runtime import Podman
 from holdfast.errors import Failed, NotPermitted, TryLater
 from holdfast.model.container import OUR_LABELS, Container, ContainerSpec, Mount, Published
 from holdfast.ports.allowed import Allowed
-from holdfast.ports.runtime import CreateContainer, Finished, LogLine, PortTaken
+from holdfast.ports.runtime import CreateContainer, Finished, LogLine, Pipe, Piped, PortTaken
 from tests.fleets.doors import OpenRuntime
 from tests.fleets.podman import IMAGE, ThrowAway, busybox, throw_away
 from tests.fleets.ports import free_port
@@ -71,6 +72,7 @@ class Scene(Protocol):
     def kill_supervisor(self, container: Container) -> None: ...
     def foreign(self, name: str) -> None: ...
     def take(self, port: int) -> None: ...
+    def read(self, path: str) -> bytes: ...
     def end(self) -> None: ...
 
 
@@ -89,7 +91,7 @@ class MemoryScene:
             ENDS: Behaviour(exit_after_s=0.0, says=("done",)),
             SLOW: Behaviour(stop_s=11.0, says=("ready",)),
             DEAF: Behaviour(stop_s=1000.0, says=("ready",)),
-            SLEEPS: Behaviour(executes=_executed, exec_s=0.1, says=("ready",)),
+            SLEEPS: Behaviour(executes=_executed, pipes=_piped, exec_s=0.1, says=("ready",)),
         }
         self.runtime: Any = OpenRuntime(self.memory)
 
@@ -108,10 +110,19 @@ class MemoryScene:
     def take(self, port: int) -> None:
         self.memory.taken.add(port)
 
+    def read(self, path: str) -> bytes:
+        return self.memory.files.get(path, b"")
+
     def end(self) -> None:
         self.do(self.runtime.close())
         asyncio.set_event_loop(None)
         self._loop.close()
+
+
+def _piped(command: Sequence[str], read: bytes) -> tuple[Finished, bytes]:
+    if command[0] == "cat":
+        return Finished(0, read.decode()), read
+    return (Finished(3, ""), b"half") if "exit 3" in command[-1] else (Finished(0, "why\n"), b"1 2 3\n")
 
 
 def _executed(command: Sequence[str]) -> Finished:
@@ -148,6 +159,9 @@ class PodmanScene:
     def take(self, port: int) -> None:
         self._others.append(self.node.spawn(sys.executable, "-c", LISTEN, str(port)))
         self.node.await_listener(port)
+
+    def read(self, path: str) -> bytes:
+        return Path(path).read_bytes() if Path(path).exists() else b""
 
     def end(self) -> None:
         for other in self._others:
@@ -263,6 +277,7 @@ def test_a_permission_is_good_for_its_act_and_its_thing_alone(scene: Scene) -> N
             ("stop", id, (id,), "STOP", ("START", "EXEC")),
             ("remove", id, (id,), "RETIRE", ("START", "STOP", "EXEC")),
             ("exec", id, (id, ("sh", "-c", "exit 3"), 5.0), "EXEC", ("START", "RETIRE")),
+            ("pipe", id, (id, ("sh", "-c", "exit 3"), Pipe(), 5.0), "EXEC", ("START", "RETIRE")),
             ("remove_network", "net", ("net",), "CLEAN_UP", ("START", "STOP")),
         ]
         for verb, thing, given, fitting, others in tried:
@@ -666,6 +681,72 @@ def test_a_command_inside_gives_its_code_and_words(scene: Scene) -> None:
         assert told.value.code == "not_running"
 
     scene.do(story())
+
+
+def test_a_command_inside_reads_and_writes_files_of_the_node_m91(scene: Scene, tmp_path: Path) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        sink, back = str(tmp_path / "new" / "dump"), str(tmp_path / "new" / "back")
+        asked = ["sh", "-c", "echo 1 2 3; echo why >&2"]
+        assert await scene.runtime.pipe(id, asked, Pipe(sink=sink), 60.0) == Piped(0, "why\n", 6, b"1 2 3\n")
+        assert scene.read(sink) == b"1 2 3\n"
+        done = await scene.runtime.pipe(id, ["cat"], Pipe(source=sink, sink=back), 60.0)
+        assert done.code == 0 and scene.read(back) == b"1 2 3\n"
+        done = await scene.runtime.pipe(id, ["cat"], Pipe(source=sink), 60.0)
+        assert done == Piped(0, "1 2 3\n"), "without a file for its output the end of it is kept"
+        failed = await scene.runtime.pipe(
+            id, ["sh", "-c", "echo half; exit 3"], Pipe(sink=str(tmp_path / "half")), 60.0
+        )
+        assert failed.code == 3 and not scene.read(str(tmp_path / "half")), "half an output is none"
+        late = await scene.runtime.pipe(id, ["sleep", "777"], Pipe(sink=sink), 0.05)
+        assert late.code == 124 and "killed" in late.output
+
+    scene.do(story())
+
+
+@pytest.mark.lab
+def test_a_long_stream_passes_whole_as_the_user_of_the_first_process_and_ends_with_its_caller(
+    real: PodmanScene, tmp_path: Path
+) -> None:
+    long = 40 << 20
+
+    async def story() -> None:
+        id = await started(real.runtime, "one", user="1234:4321")
+        sink = tmp_path / "dump"
+        asked = ["sh", "-c", f"id -u; id -g; head -c {long} /dev/zero; echo end"]
+        assert (await real.runtime.pipe(id, asked, Pipe(sink=str(sink)), 60.0)).code == 0
+        assert sink.stat().st_size == long + 14 and sink.stat().st_mode & 0o777 == 0o600
+        counted = await real.runtime.pipe(id, ["sh", "-c", "id -u; wc -c"], Pipe(source=str(sink)), 60.0)
+        assert counted == Piped(0, f"1234\n{long + 14}\n")
+        under_way = asyncio.create_task(real.runtime.pipe(id, ["sleep", "777"], Pipe(sink=str(sink)), 60.0))
+        await asyncio.sleep(0.7)
+        under_way.cancel()
+        with suppress(asyncio.CancelledError):
+            await under_way
+        assert "777" not in (await real.runtime.exec(id, ["ps"], 60.0)).output
+        under_way = asyncio.create_task(real.runtime.pipe(id, ["sleep", "777"], Pipe(sink=str(sink)), 60.0))
+        await asyncio.sleep(0.7)
+        real.kill(await seen(real.runtime, id))
+        assert (await under_way).code != 0, "a container that dies is no dump"
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_output_that_a_disk_does_not_take_is_no_dump(real: PodmanScene, tmp_path: Path) -> None:
+    async def story() -> None:
+        id = await started(real.runtime, "one")
+        asked = ["sh", "-c", "head -c 20971520 /dev/zero"]
+        with pytest.raises(Failed, match="no room") as told:
+            await real.runtime.pipe(id, asked, Pipe(sink=str(tmp_path / "dump")), 60.0)
+        assert told.value.code == "no_space"
+        assert "head" not in (await real.runtime.exec(id, ["ps"], 60.0)).output
+
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(tmp_path)], check=True)
+    try:
+        real.do(story())
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def test_a_command_inside_that_takes_too_long_is_ended(scene: Scene) -> None:
@@ -1386,10 +1467,16 @@ class Told:
         }
         row |= {"Pid": pid, "StartedAt": started_s}
         row |= {"Ports": [{"container_port": 80, "host_port": 20001, "host_ip": "192.0.2.7", "range": 1}]}
-        inspected: dict[str, Any] = {"Id": "a" * 64, "Name": "one", "State": {"Status": "running", "Pid": pid}}
+        state = {"Status": "running", "Pid": pid, "StartedAt": datetime.fromtimestamp(started_s, UTC).isoformat()}
+        inspected: dict[str, Any] = {"Id": "a" * 64, "Name": "one", "State": state}
         inspected |= {"NetworkSettings": {"Networks": {"podman": {"IPAddress": "10.88.0.9"}}}}
-        self._answers = {"containers/json": [row], f"containers/{'a' * 64}/json": inspected}
+        self._answers: dict[str, Any] = {"containers/json": [row], f"containers/{'a' * 64}/json": inspected}
         self.stumbles = 0
+
+    def add(self, id: str) -> None:
+        """Another container is listed."""
+        (row,) = self._answers["containers/json"]
+        self._answers["containers/json"] = [row, {**row, "Id": id, "Names": ["two"]}]
 
     async def call(self, method: str, path: str, **more: Any) -> Answer:
         if self.stumbles > 0:
@@ -1416,6 +1503,35 @@ def test_a_number_that_is_somebody_elses_by_now_is_no_life(tmp_path: Path, sleep
     for stranger in (Told(tmp_path / "socket", sleeper, now_s - 100), Told(tmp_path / "socket", 0, now_s)):
         found = stranger.seen()
         assert (found.running, found.phase, found.pid, found.address) == (False, "exited", 0, "")
+
+
+def test_a_list_that_is_older_than_a_look_at_one_container_ends_nothing(tmp_path: Path, sleeper: int) -> None:
+    """It restarted between the two answers: its new process was called dead for as long as it lived."""
+    (tmp_path / "socket").touch()
+    now_s, first = int(time.time()), subprocess.Popen(["sleep", "100"])
+    before, after = (Told(tmp_path / "socket", pid, now_s) for pid in (first.pid, sleeper))
+    listing = Listing(cast(Libpod, before))
+
+    async def restart(method: str, path: str, **more: Any) -> Answer:
+        """While another container of the list is inspected."""
+        if "b" * 64 in path:
+            first.kill()
+            first.wait(60)
+            before.call = after.call  # type: ignore[method-assign]
+            found = await listing.container("a" * 64)
+            assert found is not None and found.running
+            raise Refused(404, "no such container", "it is gone")
+        return await Told.call(before, method, path, **more)
+
+    async def story() -> None:
+        assert (await listing.containers())[0].running
+        before.add("b" * 64)
+        before.call = restart  # type: ignore[method-assign]
+        await listing.containers()
+        (found,) = await listing.containers()
+        assert found.running and found.pid == sleeper
+
+    asyncio.run(story())
 
 
 def test_a_list_that_stumbles_is_asked_for_once_more(tmp_path: Path, sleeper: int) -> None:

@@ -301,6 +301,22 @@ def test_a_copy_from_elsewhere_is_no_checkpoint_until_it_is_complete_and_then_re
     assert text(disk, "book/a") == b"from elsewhere" and text(disk, "cache/x") == b"1", "what it does not hold stays"
 
 
+def test_a_volume_is_made_in_a_copy_from_elsewhere_and_what_is_dropped_is_not_in_it(disk: Disk) -> None:
+    storage, may = disk.storage, receivable()
+    top = storage.receive(may)
+    disk.arrive("web", may.id, {".dump": b"1", "book/a": b"2", "cache/x": b"3"})
+    assert storage.make_received(may, "book", None, "") == f"{top}/book", "one that is there stays"
+    assert storage.make_received(may, "base", None, "") == f"{top}/base"
+    with pytest.raises(Invalid):
+        storage.make_received(may, "../base", None, "")
+    made = storage.received(may, 7.0, ["cache"], [".dump", "cache", "never"])
+    assert made.files == 1 and made.size_bytes == 1
+    put_back = restorable(storage, may.id)
+    storage.exchange(put_back, storage.stage(put_back), 8.0)
+    assert text(disk, "book/a") == b"2" and disk.storage.content("web/base") is not None
+    assert disk.storage.content("web/.dump") is None and disk.storage.content("web/cache") is None
+
+
 def test_a_copy_from_elsewhere_that_is_not_complete_can_be_dropped(disk: Disk) -> None:
     disk.fill("web", {"a": b"1"})
     may = receivable()

@@ -271,6 +271,7 @@ class Machine:
         self.hardware = MemoryMachine()
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
+        self.runtime.files = self.backups.archiver.dumps  # type: ignore[attr-defined]
         self.proxy = MemoryProxy(self.clock)
         self.prober = MemoryProber()
         self.secret_files = MemorySecretFiles()
@@ -387,6 +388,7 @@ class Lone:
         self.data_dir = ROOT
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
+        self.runtime.files = self.backups.archiver.dumps  # type: ignore[attr-defined]
         self.secret_files = MemorySecretFiles()
         self.notifiers = MemoryNotifiers()
         self.said: list[tuple[str, dict[str, object]]] = []

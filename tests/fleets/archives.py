@@ -55,6 +55,15 @@ class Place:
             (self.folder / name / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name / path).write_bytes(content)
 
+    def elsewhere(self, content: bytes) -> str:
+        """The path of a file that is not in the tree."""
+        path = self.folder / "elsewhere"
+        if isinstance(self.archiver, MemoryArchiver):
+            self.archiver.dumps[str(path)] = content
+        else:
+            path.write_bytes(content)
+        return str(path)
+
     def remove(self, path: str) -> None:
         if self._contents is not None:
             del self._contents["data"][path]

@@ -27,6 +27,7 @@ class StorageArchiver:
     def __init__(self, storage: MemoryStorage) -> None:
         self._storage = storage
         self.jobs: list[PackJob] = []
+        self.dumps: Files = {}  # by path, as the runtime writes and reads them
         self.trouble: HoldfastError | None = None
         self.gate: Callable[[], asyncio.Future[None]] | None = None
 
@@ -35,7 +36,8 @@ class StorageArchiver:
         if self.trouble is not None:
             trouble, self.trouble = self.trouble, None
             raise trouble
-        files = self._storage.contents.get(job.top.rpartition("/")[2], {})
+        files = dict(self._storage.contents.get(job.top.rpartition("/")[2], {}))
+        files |= {job.header.dump: self.dumps.pop(job.dump)} if job.dump else {}
         kept = {name: text for name, text in files.items() if name.partition("/")[0] not in job.rules.exclude}
         packs, done = [], 0
         for name, text in sorted(kept.items()):
@@ -72,6 +74,7 @@ class StorageArchiver:
                 raise Corrupt("another pack", remedy="", code="archive_damaged")
             path, text = msgspec.json.decode(content, type=tuple[str, bytes])
             incoming[path] = text
+            self.dumps |= {f"{job.top}/{path}": text} if path == header.get("dump") else {}
         return Unpacked(msgspec.convert(header, type=type(self.jobs[0].header)), len(digests), 0)
 
     async def verify(self, job: UnpackJob, fetch: Fetch, tell: Tell) -> Sequence[Flaw]:

@@ -7,7 +7,7 @@ from holdfast.agent.services.data.proofs import granted
 from holdfast.gate import copies
 from holdfast.model.order import VerifiedOrder
 from holdfast.ports.allowed import Allowed
-from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, Runtime
+from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, Pipe, Piped, Runtime
 from holdfast.ports.storage import Storage
 
 
@@ -37,6 +37,9 @@ class OpenRuntime:
 
     async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished:
         return await self.inner.exec(id, command, timeout_s, Allowed("EXEC", id))
+
+    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float) -> Piped:
+        return await self.inner.pipe(id, command, pipe, timeout_s, Allowed("EXEC", id))
 
     def image_directory(self, made: CreateContainer, path: str) -> Any:
         return self.inner.image_directory(made, path, Allowed("CREATE", made.name))

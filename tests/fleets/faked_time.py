@@ -59,9 +59,16 @@ class FakedTime:
         self.is_in(days)
 
     def is_in(self, days: int) -> None:
-        """From now on it is so many days from today. In one step: nobody reads half of it."""
+        """From now on it is so many days from today."""
+        self._write(f"{days:+d}d\n")
+
+    def is_ahead(self, seconds: int) -> None:
+        self._write(f"{seconds:+d}s\n")
+
+    def _write(self, text: str) -> None:
+        """In one step: half of it is never read."""
         draft = self._file.with_suffix(".draft")
-        draft.write_text(f"{days:+d}d\n")
+        draft.write_text(text)
         os.replace(draft, self._file)
 
 

@@ -284,7 +284,8 @@ def sweep() -> list[str]:
 @contextmanager
 def made(name: str = NAME, on_btrfs: bool = False) -> Iterator[Machine]:
     """A machine with a network and a disk, not started; removed afterwards without a trace."""
-    MACHINES.mkdir(parents=True, exist_ok=True)
+    machine_base.ready()
+    MACHINES.mkdir(exist_ok=True)
     room = MACHINES / os.urandom(4).hex()
     with ExitStack() as held:
         # Names and addresses are chosen and taken by one process at a time.

@@ -1,20 +1,27 @@
-"""Alerts of real nodes (issue 14): a small disk fills up, the agent of an edge is dead, a crash loop; the hub's log."""
+"""Alerts of real nodes (issue 14): a small disk fills up, of a node and of the hub; a clock is off; the agent of an
+edge is dead; a crash loop; the hub's log."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fleets.faked_time import FakedTime
 from tests.fleets.traffic_scene import EDGE, TrafficScene
 from tests.fleets.waiting import wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 DISK = "disk.w1.data"
+LEDGER = "/var/lib/holdfast/hub"
+DISK_BYTES = 64 << 20
+OFF_S = 45
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +68,56 @@ def test_a_small_disk_that_fills_up_is_one_alarm_and_one_recovery(scene: Traffic
         assert findings(scene, DISK) == {}
     wait_until(lambda: len(events(scene, "disk_filling", DISK)) == 2, "its end is in the hub's log")
     assert [one["event"] for one in events(scene, "disk_filling", DISK)] == ["finding", "finding_gone"]
+
+
+@contextmanager
+def hub_on_a_full_disk(scene: TrafficScene) -> Iterator[None]:
+    """Its state directory is moved to one of which a twentieth is free, and back."""
+    small = f"{LEDGER}.small"
+    scene.made.lab("kill", "hub").ok()
+    mount = f"mkdir {small}; mount -t tmpfs -o size={DISK_BYTES},mode=700 tmpfs {small}; cp -a {LEDGER}/. {small}"
+    scene.inside("hub1", "sh", "-ec", f"{mount}; mount --move {small} {LEDGER}")
+    free = int(scene.inside("hub1", "df", "--output=avail", "--block-size=1", LEDGER).split()[-1])
+    scene.inside("hub1", "sh", "-c", f"head -c {free - DISK_BYTES // 20} /dev/zero > {LEDGER}/big")
+    scene.made.lab("start", "hub").ok()
+    try:
+        yield
+    finally:
+        scene.made.lab("kill", "hub").ok()
+        back = f"cp -a {LEDGER}/. {small}; umount {LEDGER}; rm -r {LEDGER}; mv {small} {LEDGER}"
+        scene.inside("hub1", "sh", "-ec", back)
+        scene.made.lab("start", "hub").ok()
+
+
+def test_the_disk_of_the_hub_that_fills_up_is_one_alarm_and_one_recovery(scene: TrafficScene) -> None:
+    with hub_on_a_full_disk(scene):
+        wait_until(lambda: heard(scene, "hub") == ["disk_filling"], "people are told")
+        message = findings(scene, "hub")["disk_filling"]
+        assert f"hub: the disk of {LEDGER} is filling up: 5% free" in message and "of 64.0 MiB" in message
+        scene.inside("hub1", "rm", f"{LEDGER}/big")
+        wait_until(lambda: heard(scene, "hub") == ["disk_filling", "disk_has_room"], "people are told that it is over")
+        assert findings(scene, "hub") == {}
+
+
+def test_a_clock_that_is_off_is_one_alarm_and_one_recovery_x23(scene: TrafficScene, tmp_path: Path) -> None:
+    """The agent of w1 is told another time than the hub."""
+    clock = FakedTime(tmp_path / "time", 0)
+    clock.is_ahead(OFF_S)
+    scene.made.lab("kill", "w1", "--agent").ok()
+    try:
+        replace(scene.made, python=str(clock.python)).lab("start", "w1").ok()
+
+        def told() -> list[str]:
+            return [code for code in heard(scene, "node.w1") if code.startswith("clock_")]
+
+        wait_until(lambda: told() == ["clock_skew"], "people are told")
+        assert "clock" in findings(scene, "node.w1")["clock_skew"]
+        clock.is_ahead(0)
+        wait_until(lambda: told() == ["clock_skew", "clock_right"], "people are told that it is over")
+        wait_until(lambda: "clock_skew" not in findings(scene, "node.w1"), "nor is it shown")
+    finally:
+        scene.made.lab("kill", "w1", "--agent").ok()
+        scene.made.lab("start", "w1").ok()
 
 
 def test_an_edge_whose_agent_is_dead_is_one_alarm_that_names_its_hostnames(scene: TrafficScene) -> None:

@@ -33,6 +33,13 @@ protect = "backup"
 """
 
 
+GRPC = """
+[snapshot]
+method = "grpc"
+restore = "sh -c 'cat > /data/loaded'"
+"""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabUnderTest]:
     with lab(tmp_path_factory.mktemp("backups"), nodes="hub1:hub,w1:worker,w2:worker") as found:
@@ -50,9 +57,9 @@ def store(made: LabUnderTest) -> Path:
     return Path(made.node("hub1")["dirs"]["state"]) / "hub" / "backups"
 
 
-def home_of(made: LabUnderTest) -> str:
+def home_of(made: LabUnderTest, service: str = NAME) -> str:
     """The node where the service is applied."""
-    rows = json.loads(made.run("ps", NAME, "--json").ok().out)["services"]
+    rows = json.loads(made.run("ps", service, "--json").ok().out)["services"]
     return str(rows[0]["node"])
 
 
@@ -151,6 +158,43 @@ def test_commands_that_remedies_name_work_when_they_are_pasted(made: LabUnderTes
     runs("holdfast backup list {}", (NAME,), typed)
     runs("holdfast backup {}", (NAME,), typed)
     runs("holdfast backup {} --wait", (NAME,), typed)
+
+
+def test_a_backup_is_exported_as_one_plain_file_with_progress_and_over_nothing(
+    made: LabUnderTest, tmp_path: Path
+) -> None:
+    id = back_up(made)["id"]
+    file = tmp_path / "notes.tar.zst"
+    done = made.run("backup", "export", NAME, str(file)).ok()
+    assert f"Backup {id} of {NAME} is in" in done.out and "/s, " in done.err and "s left" in done.err, done
+    assert file.stat().st_mode & 0o777 == 0o600
+    subprocess.run(["tar", "--zstd", "-xf", str(file), "-C", str(tmp_path)], check=True)
+    assert tree(tmp_path / "files") == tree(data(made))
+    again = made.run("backup", "export", NAME, str(file), "--json")
+    assert again.code == 5 and file.exists(), again
+    other = tmp_path / "other.tar.zst"
+    said = json.loads(made.run("backup", "export", NAME, str(other), "--backup", id[:8], "--json").ok().out)
+    assert said["files"] == 42 and said["file_bytes"] == other.stat().st_size and said["id"] == id
+    refused = made.run("backup", "export", NAME, str(tmp_path / "no"), "--identity", "/nonexistent")
+    assert refused.code == 2 and not (tmp_path / "no").exists(), refused
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "notes.tar.zst", "other.tar.zst"]
+
+
+def test_a_restore_shows_its_progress(made: LabUnderTest) -> None:
+    done = made.run("restore", NAME, "--beside").ok()
+    assert "MiB of " in done.err and "/s, " in done.err, done
+
+
+def test_a_service_with_the_standard_call_makes_its_files_ready_before_each_backup_m50(made: LabUnderTest) -> None:
+    text = SERVICE.format(image=f"{made.registry}/greeter:1").replace('"files"', '"book"')
+    made.write("greeter", text.replace('name = "web"', 'name = "web"\nhealth = { type = "grpc", port = 8080 }') + GRPC)
+    made.run("deploy", "greeter", "--yes").ok()
+    book = Path(made.node(home_of(made, "greeter"))["dirs"]["data"]) / "greeter" / "book"
+    assert json.loads(made.run("backup", "greeter", "--wait", "--json").ok().out)["files"] == 1
+    kept = (book / "greetings.snapshot").read_text()
+    (book / "greetings.snapshot").write_text("damaged")
+    made.run("restore", "greeter", "--yes").ok()
+    assert kept == (book / "greetings.snapshot").read_text() == (book / "loaded").read_text()
 
 
 def test_data_of_a_dead_node_is_restored_on_another_one_byte_for_byte_m89(made: LabUnderTest) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets import machine_base
+from tests.fleets import machine, machine_base
 from tests.fleets.waiting import wait_until
 from tests.lab.product import PYTHON
 from tests.lab.test_rights import as_another_user
@@ -55,7 +55,8 @@ from pathlib import Path
 from tests.fleets import machine_base
 machine_base.CACHE = Path(sys.argv[1])
 def make(draft):
-    machine_base._call(["sh", "-c", f"mkdir {draft} && touch {draft}/half && sleep 1 && touch {draft}/late"])
+    over = machine_base.CACHE / "over"
+    machine_base._call(["sh", "-c", f"mkdir {draft} && touch {draft}/half && sleep 1 && touch {draft}/late {over}"])
 with machine_base._alone(print):
     machine_base._build(machine_base.CACHE / sys.argv[2], make)
 """
@@ -71,7 +72,19 @@ def test_a_killed_build_leaves_nothing_that_is_used(cache: Path, made: list[str]
         machine_base.ready()
     machine_base.build(lambda text: None)
     assert made == ["debian", "node"]
+    assert (cache / "over").stat().st_mtime_ns <= machine_base.system().stat().st_mtime_ns, "it waited"
     assert [*machine_base.system().iterdir()] == [] and [*cache.glob("*.new*")] == []
+
+
+def test_without_a_base_no_machine_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that is made then is open to all users, and later has programs with the right to become root."""
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(machine_base, "CACHE", cache)
+    monkeypatch.setattr(machine, "CACHE", cache)
+    monkeypatch.setattr(machine, "MACHINES", cache / "machines")
+    with pytest.raises(machine_base.Unfit, match="make setup"), machine.made():
+        pass
+    assert not cache.exists()
 
 
 def test_a_user_who_cannot_build_it_is_told_why(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:

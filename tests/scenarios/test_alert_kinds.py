@@ -4,18 +4,21 @@ The table is docs/reference/alerts.md: a row without a story here fails.
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.agent.membership import enrol
-from holdfast.errors import TryLater
+from holdfast.errors import Failed, TryLater
 from holdfast.model.alert_codes import OVER, RECOVERY_OF
 from holdfast.model.deployment import ServiceState, deployment_of
 from holdfast.model.report import ContainerState, NodeFinding
+from holdfast.ports.ledger_store import Transaction
 from tests.fleets.agents import Machine, token, until
 from tests.fleets.build import START_S, small_fleet
 from tests.fleets.deploying import Scene, play, service
@@ -151,6 +154,32 @@ def test_one_alarm_and_one_recovery_whatever_restarts_in_between(code: str) -> N
         assert len(told.alerts) == 2, "one recovery"
 
     run(main)
+
+
+def test_an_alarm_that_cannot_be_written_down_is_sent_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk of the hub is full: after a restart the alarm comes again, and the log says why."""
+
+    async def main(loop: VirtualLoop) -> None:
+        life = Life(loop)
+        await life.begin()
+
+        def full(tx: Transaction) -> Future[int]:
+            failed: Future[int] = Future()
+            failed.set_exception(Failed("no space is left for ledger.db", remedy="free space", code="no_space"))
+            return failed
+
+        monkeypatch.setattr(life.rig.store, "submit", full)
+        await of_finding("crash_loop")(life, True)
+        await asyncio.sleep(LASTS_S + 15)
+        assert [alert.code for alert in life.rig.told.alerts] == ["crash_loop"]
+
+    with caplog.at_level(logging.WARNING, "holdfast.fleet"):
+        run(main)
+    said = [record.getMessage() for record in caplog.records]
+    assert "the alert crash_loop of w1 was not written down: no space is left for ledger.db" in said
+    assert any(one.startswith("that an alert was delivered was not written down") for one in said)
 
 
 def test_a_crash_loop_is_one_alarm_and_not_an_unhealthy_service_too() -> None:

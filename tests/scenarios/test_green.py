@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from holdfast.adapters.prober.memory import NOTHING
 from holdfast.adapters.runtime.memory import Behaviour
+from holdfast.model.container import Container
 from holdfast.model.fleet import Route, Service
 from holdfast.model.report import ContainerState
 from holdfast.ports.prober import Verdict
@@ -237,3 +238,66 @@ def test_a_handshake_that_failed_for_a_route_that_did_not_stay_is_no_finding() -
         await until(scene.rig, lambda: "handshake_failed" not in scene.findings(), LOOP_S_MAX)
 
     play({"web": service(1)}, story)
+
+
+def test_two_lives_in_one_second_are_not_one_life_n16() -> None:
+    """Podman lists starts in whole seconds, and a look that waits for a restart does not see the container down."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.runtime.restart_s = 0.0
+        scene.machine.runtime.behaviours[image(2)] = Behaviour(exit_after_s=0.55, exit_code=7)
+        scene.apply(plain(2, settle="1s"))
+        assert "after each of 5 restarts (exit 7)" in (await scene.settled("failed", at_most_s=LOOP_S_MAX)).message
+
+    play(plain(), story)
+
+
+def test_a_look_of_long_ago_settles_nothing_n16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Podman answers nothing while the container ends: it was called healthy by the look at its start."""
+
+    async def story(scene: Scene) -> None:
+        runtime, answers = scene.machine.runtime, asyncio.Event()
+        runtime.behaviours[image(1)] = Behaviour(exit_after_s=1.0)
+        await until(scene.rig, lambda: any(one.running for one in scene.ours()))
+        look = runtime.container
+
+        async def late(id: str) -> Container | None:
+            await answers.wait()
+            return await look(id)
+
+        monkeypatch.setattr(runtime, "container", late)
+        await asyncio.sleep(10)
+        assert scene.one().running, "as it was last seen"
+        assert reported(scene).state == "starting" and reported(scene).status != "running"
+        answers.set()
+        await scene.settled("failed")
+
+    play(plain(), story)
+
+
+def test_one_that_another_look_finds_restarted_is_not_switched_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that answered is gone, and the one that runs now has not answered."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        runtime, inventory = scene.machine.runtime, scene.machine.built.inventory
+        runtime.restart_s = 0.0
+        is_alive = inventory.is_alive
+
+        def restarted(container: Container) -> bool:
+            """Just before the switch looks at it."""
+            if container.image == image(2) and container.restarts == 0:
+                scene.machine.prober.script(image(2), NOTHING)
+                runtime.crash(container.id)
+                runtime._begin(runtime._kept[container.id], restarts=1)
+                inventory.add(runtime.named(container.name))
+                return is_alive(runtime.named(container.name))
+            return is_alive(container)
+
+        monkeypatch.setattr(inventory, "is_alive", restarted)
+        scene.apply({"web": service(2, health=UNSET)})
+        assert "nothing listens there" in (await scene.settled("failed")).message
+        assert scene.one().image == image(1) and scene.one().running
+
+    play({"web": service(1, health=UNSET)}, story)

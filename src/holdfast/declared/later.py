@@ -26,7 +26,7 @@ _MOUNTED = 'mount it by other means, and write type = "local-dir" with its path 
 _ROLE = 'write role = "primary", "copy" or "offsite"'
 
 OWN: Row = ("Volume", "protect", "own:NAME")
-METHOD: Row = ("Snapshot", "method", "grpc, cli or exec: COMMAND")
+NO_WAY_BACK: Row = ("Snapshot", "method", "exec: COMMAND without restore")
 
 TABLE: Mapping[Row, Later] = {
     # Outside the schema.
@@ -74,9 +74,9 @@ TABLE: Mapping[Row, Later] = {
         "not built yet: the keys of backups are sealed to operators and the node of the service, and not to the hub",
         _REMOVE,
     ),
-    METHOD: Later(
-        "not built yet: files are copied as they are, SQLite databases by SQLite itself, and no command runs before",
-        'write method = "full", or remove the key',
+    NO_WAY_BACK: Later(
+        "no command would bring the dump back, so none is made: files are copied as they are",
+        'write restore = "COMMAND": it runs in the same container, with the dump on its standard input',
     ),
     ("Volume", "class", ""): Later(
         "not built yet: every volume is stored in the data directory of its node, whatever its class", _REMOVE

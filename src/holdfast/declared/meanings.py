@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from holdfast.declared import health, schedules
+from holdfast.declared import health, schedules, snapshots
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "FleetFile": {
@@ -222,10 +222,5 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "memory": "memory",
     },
     "Health": health.MEANINGS,
-    "Snapshot": {
-        "method": "`full`: every file of the service's directory. Left out: volumes that are backed up, and of host "
-        "paths in that directory `*.toml`, `*.db` and `*.pem`",
-        "include": "more files, relative to the service's directory",
-        "exclude": "files to leave out, relative to the service's directory",
-    },
+    "Snapshot": snapshots.MEANINGS,
 }

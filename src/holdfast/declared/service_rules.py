@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 
 from msgspec import UNSET
 
-from holdfast.declared import names, schedules, spelling
+from holdfast.declared import names, schedules, snapshots, spelling
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.nodes import is_edge_only
 from holdfast.declared.words import Path, shown
@@ -31,6 +31,7 @@ def check_names(file: str, service: Service, flaws: Flaws) -> None:
         if len(named) > 1:
             names.check(file, named, what + " of this service", flaws)
     schedules.check(file, service, flaws)
+    snapshots.check(file, service, flaws)
 
 
 def check_nodes(file: str, service: Service, nodes: Mapping[str, Node], known: Set[str], flaws: Flaws) -> None:

@@ -12,13 +12,13 @@ from msgspec import UNSET, Struct
 
 from holdfast.declared import later, toml_file
 from holdfast.declared.flaw import Flaws
-from holdfast.declared.later import METHOD, OWN, TABLE, Later, Row
+from holdfast.declared.later import NO_WAY_BACK, OWN, TABLE, Later, Row
 from holdfast.declared.layout import FLEET_FILE
 from holdfast.declared.problem import Problems
 from holdfast.declared.services import path_of
 from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.words import Path, key_path
-from holdfast.model import canonical
+from holdfast.model import canonical, dump
 from holdfast.model.applied import Applied, content
 from holdfast.model.fleet import Backups, Fleet, FleetDocument, Node, Service, Storage, Volume
 from holdfast.model.ids import FLEET
@@ -188,8 +188,8 @@ def _of_service(name: str, service: Service) -> Iterator[Use]:
     file = path_of(name)
     if service.custody != "sealed":
         yield Use(file, ("custody",), ("Service", "custody", ""), service.custody)
-    if service.snapshot is not UNSET and service.snapshot.method not in ("", "full"):
-        yield Use(file, ("snapshot", "method"), METHOD, service.snapshot.method)
+    if service.snapshot is not UNSET and service.snapshot.method.startswith(dump.EXEC) and not service.snapshot.restore:
+        yield Use(file, ("snapshot", "method"), NO_WAY_BACK, service.snapshot.method)
     for component in service.components:
         for volume in component.volumes:
             yield from _of_volume(file, ("components", component.name, "volumes"), volume)

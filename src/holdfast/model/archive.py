@@ -49,7 +49,8 @@ class Purpose(Struct, frozen=True):
 
 
 class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`previous`: digest of the manifest before, as stored. `covers`: `whole` or `partial` (M-91's default set).
+    """`previous`: digest of the manifest before, as stored. `dump`: the path of what a command of the service wrote, in
+    the place of files; a command of the service brings it back. `covers`: `whole` or `partial` (M-91's default set).
     `pages`: packs that have the lines before those here, in order."""
 
     format: str = ""
@@ -60,6 +61,7 @@ class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
     made: str = ""  # UTC
     previous: str = ""
     method: str = ""
+    dump: str = ""
     volumes: tuple[str, ...] = ()
     covers: Literal["whole", "partial"] = "whole"
     pages: tuple[Hex, ...] = ()

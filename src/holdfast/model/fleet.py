@@ -117,6 +117,9 @@ class Snapshot(Table, frozen=True):
     method: Method = ""
     include: tuple[Text, ...] = ()
     exclude: tuple[Text, ...] = ()
+    restore: Text = ""
+    component: NameText | UnsetType = UNSET
+    volume: NameText | UnsetType = UNSET
 
 
 class Service(Table, frozen=True):

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Conflict, Corrupt
+from holdfast.model import dump
 from holdfast.model.applied import Applied, content, table_of
 from holdfast.model.fleet import AlertTarget, FleetDocument, Retain, Service, Storage, Volume
 from holdfast.model.ids import FLEET, TRUST
@@ -75,6 +76,30 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
         4,
         "stop_timeout of a component",
         lambda service: any(component.stop_timeout is not UNSET for component in service.components),
+    ),
+    Feature(
+        "Service.snapshot.restore",
+        5,
+        "a method of [snapshot] that makes a dump",  # older agents read exec: and copy the files instead
+        lambda service: service.snapshot is not UNSET and dump.is_dumped(service.snapshot),
+    ),
+    Feature(
+        "Service.snapshot.method",
+        5,
+        "the methods grpc and cli of [snapshot]",  # older agents read them and copy the files without asking
+        lambda service: service.snapshot is not UNSET and service.snapshot.method in dump.PREPARED,
+    ),
+    Feature(
+        "Service.snapshot.component",
+        5,
+        "component of [snapshot]",
+        lambda service: service.snapshot is not UNSET and service.snapshot.component is not UNSET,
+    ),
+    Feature(
+        "Service.snapshot.volume",
+        5,
+        "volume of [snapshot]",
+        lambda service: service.snapshot is not UNSET and service.snapshot.volume is not UNSET,
     ),
     Feature(
         "Service.components.volumes.owner",

@@ -39,8 +39,8 @@ def check(removals: tuple[Change, ...], applied: Table, removals_max: int, allow
     if held:
         raise NotPermitted(
             f"{', '.join(held)} is protected in the ledger, and this plan would remove it",
-            remedy=f"restore services/{held[0].partition('.')[2]}.toml; to remove it, first apply it with "
-            "protect = false (grade destroy), then delete the file and apply",
+            remedy=f"restore services/{held[0].partition('.')[2]}.toml if it is gone; to remove it, first apply it "
+            "with protect = false (grade destroy), then delete the file and run the same command again",
             code="protected",
         )
     if len(removals) > removals_max:

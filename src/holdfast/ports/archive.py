@@ -21,7 +21,8 @@ class Rules(Struct, frozen=True):
 class PackJob(Struct, frozen=True, kw_only=True):
     """`top`: the directory to archive. `home`: the archiver's own directory for this service and generation: its copy
     of the last manifest, what a cut run had shipped, and objects on their way. `alive`: packs that every target has;
-    None: all that were shipped once. `vacuum`: SQLite databases are copied by SQLite itself (M-93)."""
+    None: all that were shipped once. `vacuum`: SQLite databases are copied by SQLite itself (M-93). `dump`: a file
+    elsewhere that is archived as `header.dump`, a name directly in `top`; it is deleted, however the job ends."""
 
     top: str
     home: str
@@ -29,6 +30,7 @@ class PackJob(Struct, frozen=True, kw_only=True):
     header: Header
     rules: Rules = Rules()
     vacuum: bool = True
+    dump: str = ""
     alive: tuple[str, ...] | None = None
 
 

@@ -42,6 +42,23 @@ class Finished(Struct, frozen=True):
     output: str  # the end of it, both streams
 
 
+class Pipe(Struct, frozen=True):
+    """What a command reads and writes instead of nothing: paths of files on the node. `sink` is made private and new,
+    with the directories above it; it is gone if the command fails, or its disk has no room for it."""
+
+    source: str = ""
+    sink: str = ""
+
+
+class Piped(Struct, frozen=True):
+    """`output`: the end of what it wrote to no file. `size_bytes` and `tail`: how long its file is, and how it ends."""
+
+    code: int
+    output: str
+    size_bytes: int = 0
+    tail: bytes = b""
+
+
 class LogLine(Struct, frozen=True):
     container: str  # id
     at_s: float
@@ -78,7 +95,22 @@ def name_taken(name: str) -> Failed:
     )
 
 
-class Runtime(Protocol):
+class Commands(Protocol):
+    """What runs inside containers."""
+
+    async def exec(self, id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished: ...
+
+    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float, allowed: Allowed) -> Piped:
+        """The same as the user of the container's first process, with files as input and output. Raises Failed
+        (`no_space`) if the disk has no room for the output. If it is cancelled, nothing of it runs on."""
+        ...
+
+    async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
+        """Run a container to its end and remove it, however it ended (hooks)."""
+        ...
+
+
+class Runtime(Commands, Protocol):
     async def version(self) -> str:
         """Product and version, such as "podman 4.3.1"; also proves that the runtime answers."""
         ...
@@ -137,12 +169,6 @@ class Runtime(Protocol):
 
     async def remove(self, id: str, allowed: Allowed) -> None:
         """Removes its layers, never a mounted directory. Must be stopped. Does nothing if it does not exist."""
-        ...
-
-    async def exec(self, id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished: ...
-
-    async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
-        """Run a container to its end and remove it, however it ended (hooks)."""
         ...
 
     def logs(self, id: str, tail: int | None, since_s: float, follow: bool) -> AsyncIterator[LogLine]:

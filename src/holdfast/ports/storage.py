@@ -169,9 +169,16 @@ class Copies(Protocol):
         an earlier attempt of the same left there is gone. Only root can read it."""
         ...
 
-    def received(self, proof: Receivable, at_s: float, off: Collection[str] = ()) -> Checkpoint:
-        """What was written there is complete: it becomes a checkpoint, durably. It holds no volume that is `off`. Done
-        again: the same."""
+    def make_received(self, proof: Receivable, volume: str, image: ImageDirectory | None, owner: str) -> str:
+        """The path of a volume in it. If it is not there, it is made: with what the image has, as a new volume of a
+        service begins. Blocks as long as it takes."""
+        ...
+
+    def received(
+        self, proof: Receivable, at_s: float, off: Collection[str] = (), drop: Collection[str] = ()
+    ) -> Checkpoint:
+        """What was written there is complete, but for the names in `drop`, which are deleted: it becomes a checkpoint,
+        durably. It holds no volume that is `off`. Done again: the same."""
         ...
 
     def drop_received(self, proof: Receivable) -> None:

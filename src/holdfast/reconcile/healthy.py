@@ -27,7 +27,7 @@ EASE_S = 5.0  # probing fifty containers every second costs more than all other 
 
 
 class Proof(Struct, frozen=True):
-    """When a container is healthy: all checks answer. Without a check, when it has lived for `settle_s`."""
+    """When a container is healthy: all checks answer. Without a check, when one process has lived for `settle_s`."""
 
     checks: tuple[Health, ...] = ()
     settle_s: float = 3.0
@@ -53,13 +53,20 @@ class Watch(Struct, frozen=True):
 
     container: str  # id
     since_s: float
-    started_s: float = 0.0  # of this process, in the runtime's clock: another value is another process
+    pid: int = 0
+    started_s: float = 0.0  # of this process, in the runtime's clock, perhaps in whole seconds
     born_s: float = 0.0  # of this process, in the agent's clock
     down_s: float | None = None  # since when it has no process
     healthy: bool = False  # this process
     bad: int = 0  # in a row
+    settled: bool = False  # this process was alive when its settle time was over
     probes: int = 0  # of this process
     stopped: bool = False  # by the agent, so the runtime does not restart it
+
+    @property
+    def life(self) -> tuple[int, float]:
+        """Another value is another process."""
+        return self.pid, self.started_s
 
 
 def begin(container: Container, now_s: float, lived_s: float = 0.0) -> Watch:
@@ -77,10 +84,20 @@ def stopped(watch: Watch) -> Watch:
 def looked(watch: Watch, container: Container, now_s: float) -> Watch:
     if not container.running:
         return watch if watch.down_s is not None else replace(watch, down_s=now_s)
-    if watch.down_s is None and watch.started_s == container.started_s:
+    if watch.down_s is None and watch.life == (container.pid, container.started_s):
         return watch
     since_s = now_s if watch.healthy else watch.since_s
-    return Watch(container.id, since_s, started_s=container.started_s, born_s=now_s)
+    return Watch(container.id, since_s, pid=container.pid, started_s=container.started_s, born_s=now_s)
+
+
+def may_settle(watch: Watch, proof: Proof, now_s: float) -> bool:
+    """Its settle time is over: if this process is alive now, it is healthy. An earlier look does not show that."""
+    waits = not proof.checks and watch.down_s is None and not watch.settled
+    return waits and now_s - watch.born_s >= proof.settle_s
+
+
+def settled(watch: Watch) -> Watch:
+    return replace(watch, settled=True)
 
 
 def probed(watch: Watch, ok: bool) -> Watch:
@@ -100,7 +117,7 @@ def word(watch: Watch, container: Container, proof: Proof, now_s: float) -> Word
     if watch.healthy:
         return "healthy" if watch.bad < BAD_MAX else "unhealthy"
     if not proof.checks:
-        return "healthy" if now_s - watch.born_s >= proof.settle_s else "starting"
+        return "healthy" if watch.settled else "starting"
     return "starting" if _in_time(watch, proof, now_s) else "failed"
 
 

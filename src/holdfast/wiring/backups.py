@@ -4,25 +4,31 @@ from collections.abc import Callable
 
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.backups.books import Books
-from holdfast.agent.backups.copying import Copying
 from holdfast.agent.backups.declared import Declarations
+from holdfast.agent.backups.dumps.methods import Methods
 from holdfast.agent.backups.fetching import Fetching
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.keeper import Backups
+from holdfast.agent.backups.loading import Loading
 from holdfast.agent.backups.making import Making
 from holdfast.agent.backups.notes import Notes
 from holdfast.agent.backups.pruning import Pruning
-from holdfast.agent.backups.restoring import Restoring
+from holdfast.agent.backups.restores.initialising import Initialising
+from holdfast.agent.backups.restores.restoring import Restoring
+from holdfast.agent.backups.restores.under_way import UnderWay
+from holdfast.agent.backups.restores.way_back import WayBack
 from holdfast.agent.backups.rounds import Rounds
 from holdfast.agent.backups.runs import Runs
 from holdfast.agent.backups.sources import Sources
-from holdfast.agent.backups.spread import Nearest, Spread
 from holdfast.agent.backups.store import Store
-from holdfast.agent.backups.targets import Targets
-from holdfast.agent.backups.watching import TargetWatch
+from holdfast.agent.backups.targets.attached import Targets
+from holdfast.agent.backups.targets.copying import Copying
+from holdfast.agent.backups.targets.spread import Nearest, Spread
+from holdfast.agent.backups.targets.watching import TargetWatch
 from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.door import Vouch
 from holdfast.agent.wake import Wake
+from holdfast.model.container import Part
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
@@ -50,6 +56,14 @@ def keepers(
             store=spread,
             generations=generations,
             damaged=targets.damaged,
+            methods=Methods(
+                door=services.door,
+                containers=services.containers,
+                prober=ports.prober,
+                storage=ports.storage,
+                home=own.home,
+                timeout_s=lambda: declared.timeout_s,
+            ),
             key=ports.key,
             home=own.home,
             data_dir=ports.data_dir,
@@ -59,12 +73,14 @@ def keepers(
         lanes=common.lanes,
         changed=changed,
     )
+    under_way = UnderWay(common.time.now_s, changed)
     restoring = Restoring(
         fetching=Fetching(store=nearest, archiver=own.archiver, generations=generations, home=own.home),
         storage=ports.storage,
         checkpoints=services.checkpoints,
         restore=services.restore,
         steps=OrderSteps(ports.journal, ports.clock),
+        ways=_way_back(ports, services, declared, under_way, fleet),
         left=_left(declared),
         node=node,
     )
@@ -85,7 +101,7 @@ def keepers(
         time=common.time,
         notes=notes,
         report=common.report,
-        acts=restoring.acts,
+        restoring=restoring,
     )
     copying = Copying(targets=targets, source=nearest, key=ports.key, fleet=fleet, node=node)
     watch = TargetWatch(
@@ -93,6 +109,31 @@ def keepers(
     )
     changed.connect(made.show)
     return made, watch
+
+
+def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, under_way: UnderWay, fleet: str) -> WayBack:
+    initialising = Initialising(
+        runtime=ports.runtime,
+        door=services.door,
+        containers=services.containers,
+        journal=ports.journal,
+        prober=ports.prober,
+        storage=ports.storage,
+        data_dir=ports.data_dir,
+        fleet=fleet,
+    )
+
+    def parts(service: str) -> tuple[Part, ...]:
+        wanted = services.wanted.read()
+        return wanted.guests[service].parts if wanted is not None and service in wanted.guests else ()
+
+    return WayBack(
+        declared=declared,
+        initialising=initialising,
+        loading=Loading(services.door, lambda: declared.timeout_s),
+        under_way=under_way,
+        parts=parts,
+    )
 
 
 def _left(declared: Declarations) -> Callable[[str], tuple[str, ...]]:

@@ -74,7 +74,9 @@ def _parts(ports: Ports, common: Common, vouch: Vouch) -> Parts:
         records=Records(ports.journal, changed),
         attempts=Attempts(common.time.now_s, changed),
         inventory=ContainerInventory(ports.runtime, ports.journal, fleet, changed),
-        health_checks=HealthChecks(ports.prober, ports.clock, door.probes, felt, common.pace.start_s),
+        health_checks=HealthChecks(
+            ports.prober, ports.clock, door.probes, ports.runtime.is_alive, felt, common.pace.start_s
+        ),
         outcomes=Outcomes(findings, ports.say),
         crashes=CrashLoops(ports.clock, findings, ports.journal, changed),
         images=Images(ports.runtime),

@@ -103,6 +103,9 @@ EFFECTS: dict[str, dict[str, str]] = {
         "method": "test_a_path_of_the_host_is_held_in_part_unless_a_method_says_more_m91",
         "include": "test_the_files_of_a_backup_are_those_that_the_service_declares_m92",
         "exclude": "test_the_files_of_a_backup_are_those_that_the_service_declares_m92",
+        "restore": "test_a_dump_is_loaded_beside_the_service_and_then_becomes_its_data",
+        "component": "test_every_transaction_acknowledged_before_the_backup_is_there_after_a_wipe_and_a_restore",
+        "volume": "test_what_a_command_writes_is_in_the_backup_in_the_place_of_the_volume",
     },
     "AlertTarget": {
         "name": "test_what_was_not_delivered_is_said_with_a_remedy_and_without_the_secret",

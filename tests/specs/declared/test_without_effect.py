@@ -8,7 +8,7 @@ from msgspec import UNSET, inspect
 from msgspec.structs import replace
 
 from holdfast.declared import later, without_effect
-from holdfast.declared.later import METHOD, OWN, TABLE, Row
+from holdfast.declared.later import NO_WAY_BACK, OWN, TABLE, Row
 from holdfast.declared.reference import is_known
 from holdfast.declared.without_effect import Judged, judge
 from holdfast.model.applied import Applied
@@ -82,10 +82,10 @@ SAMPLES: dict[Row, Sample] = {
     ("Node", "direct", "on"): Sample(node('direct = "on"\n'), "fleet.toml: nodes.w1.direct"),
     ("Node", "labels", ""): Sample(node('labels = {rack = "a"}\n'), "fleet.toml: nodes.w1.labels"),
     ("Service", "custody", ""): Sample({"services/web.toml": 'custody = "hub"\n' + WEB}, "services/web.toml: custody"),
-    METHOD: Sample(
-        {"services/web.toml": WEB + '[snapshot]\nmethod = "grpc"\n'},
-        "services/web.toml: snapshot.method",
+    NO_WAY_BACK: Sample(
         {"services/web.toml": WEB + '[snapshot]\nmethod = "exec: dump"\n'},
+        "services/web.toml: snapshot.method",
+        {"services/web.toml": WEB + '[snapshot]\nmethod = "exec: dump --all"\n'},
     ),
     ("Volume", "class", ""): Sample(
         volume('protect = "none", class = "slow"'), "services/web.toml: components.web.volumes.d.class"

@@ -20,6 +20,7 @@ from holdfast.model.fleet import (
     Retain,
     Route,
     Service,
+    Snapshot,
     Storage,
     Thresholds,
     Volume,
@@ -101,6 +102,10 @@ def own(**more: Any) -> Fleet:
     return replace(fleet(), services={"web": replace(found, components=(replace(found.components[0], **more),))})
 
 
+def dumping(**more: Any) -> Fleet:
+    return replace(fleet(), services={"web": replace(service(), snapshot=Snapshot(**{"method": "exec: dump", **more}))})
+
+
 def touching() -> Fleet:
     return replace(fleet(), thresholds=Thresholds(destroy_requires="touch"))
 
@@ -126,6 +131,10 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.components.stop_timeout": (lambda: own(stop_timeout="9s"), ("w1",)),
     "Service.components.scratch": (lambda: own(scratch=("/tmp",)), ("w1",)),
     "Service.components.volumes.owner": (lambda: own(volumes=(Volume("book", "/data", "none", owner="5:5"),)), ("w1",)),
+    "Service.snapshot.restore": (lambda: dumping(restore="load"), ("w1",)),
+    "Service.snapshot.method": (lambda: dumping(method="cli"), ("w1",)),
+    "Service.snapshot.component": (lambda: dumping(component="main"), ("w1",)),
+    "Service.snapshot.volume": (lambda: dumping(volume="book"), ("w1",)),
     "AlertTarget.nodes": (telling, ("w2",)),
     "AlertTarget.quiet": (lambda: telling(quiet="22:00-07:00"), ("w2",)),
     "Storage.location": (lambda: storing(("w2",)), ("w2",)),

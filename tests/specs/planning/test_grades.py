@@ -55,6 +55,7 @@ def fleet(settings: Settings | None = None, backups: Backups | None = None, **mo
 
 
 DATA = Volume("data", "/data", "backup")
+ART = Volume("art", "/art", "backup")
 OFF = replace(DATA, checkpoint="off")
 NAS = Storage("nas", "nfs", "server:/x")
 W1 = Node("w1", ("worker",))
@@ -100,6 +101,12 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
     ("service.x", service(failover=("w2",)), service(), None),
     ("service.x", service(), service(snapshot=Snapshot(method="cli")), "changes snapshot.method (default → cli)"),
     ("service.x", service(), service(snapshot=Snapshot(method="full")), None),
+    (
+        "service.x",
+        service(DATA, ART, snapshot=Snapshot(method="postgres", volume="data")),
+        service(DATA, ART, snapshot=Snapshot(method="postgres", volume="art")),
+        "makes the dump of another volume",
+    ),
     ("service.x", service(snapshot=Snapshot(include=("a",))), service(), "leaves more files out"),
     ("service.x", service(DATA), service(DATA, snapshot=Snapshot(exclude=("db",))), "leaves more files out"),
     ("fleet", fleet(), fleet(Settings("home", removals_max=9)), "raises removals_max"),

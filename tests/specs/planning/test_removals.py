@@ -45,6 +45,7 @@ def test_protection_outlives_the_file_that_declared_it() -> None:
     with pytest.raises(NotPermitted, match=r"service\.gold is protected in the ledger") as refused:
         check(removals("gold"), APPLIED, 3, 1)
     assert "protect = false" in refused.value.remedy
+    assert "if it is gone" in refused.value.remedy, "a rollback is refused as well, and the file is there"
 
 
 def test_more_than_the_fleet_allows_is_refused_even_with_the_right_number() -> None:

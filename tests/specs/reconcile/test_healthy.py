@@ -24,8 +24,12 @@ def word(watch: Watch, container: Container, now_s: float, *checks: Health) -> s
     return healthy.word(watch, container, Proof(checks or (HTTP,)), now_s)
 
 
-def unchecked(watch: Watch, container: Container, now_s: float) -> str:
-    return healthy.word(watch, container, Proof(settle_s=SETTLE_S), now_s)
+def unchecked(watch: Watch, container: Container, now_s: float, alive: bool = True) -> str:
+    """Its process is `alive` at that time."""
+    proof = Proof(settle_s=SETTLE_S)
+    if healthy.may_settle(watch, proof, now_s) and alive:
+        watch = healthy.settled(watch)
+    return healthy.word(watch, container, proof, now_s)
 
 
 def probed(watch: Watch, *answers: bool) -> Watch:
@@ -65,6 +69,20 @@ def test_without_a_check_it_is_healthy_once_it_has_lived_for_its_settle_time() -
     reborn = healthy.looked(watch, again, 500.0)
     assert unchecked(reborn, again, 500.0 + SETTLE_S / 2) == "starting", "another life counts from its own beginning"
     assert unchecked(healthy.looked(watch, CRASHED, 500.0), CRASHED, 500.0) == "starting", "however long it lived"
+
+
+def test_an_old_look_does_not_show_that_it_has_lived_for_its_settle_time() -> None:
+    """N16: it was seen at 0.3 s, and podman did not answer since."""
+    assert unchecked(healthy.begin(UP, 0.0), UP, 500.0, alive=False) == "starting"
+
+
+def test_another_process_of_the_same_second_is_another_life() -> None:
+    """N16: podman lists starts in whole seconds. A process that lives for 0.4 s was called healthy after one second."""
+    watch = healthy.begin(replace(UP, pid=11), 0.0)
+    again = replace(UP, pid=12)
+    reborn = healthy.looked(watch, again, 0.9)
+    assert unchecked(reborn, again, SETTLE_S) == "starting" and unchecked(reborn, again, 0.9 + SETTLE_S) == "healthy"
+    assert word(healthy.looked(probed(watch, True), again, 0.9), again, 0.9) == "starting", "nor did it answer"
 
 
 def test_one_that_an_agent_finds_has_lived_before() -> None:

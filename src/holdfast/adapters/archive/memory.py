@@ -35,10 +35,12 @@ Files = dict[str, bytes]
 
 
 class MemoryArchiver:
-    """`contents`: those of MemoryStorage. `troubles` are raised by `pack`, one per call. `exported`: path → files."""
+    """`contents`: those of MemoryStorage; `dumps`: files elsewhere, by path. `troubles` are raised by `pack`, one per
+    call. `exported`: path → files."""
 
     def __init__(self, random: RandomSource, contents: dict[str, Files]) -> None:
         self._random, self._contents = random, contents
+        self.dumps: Files = {}
         self._identities = MemoryIdentities(random)
         self._homes: dict[str, dict[str, Entry]] = {}
         self._rows: dict[str, PackRow] = {}
@@ -49,9 +51,14 @@ class MemoryArchiver:
         if self.troubles:
             raise self.troubles.pop(0)
         files = dict(self._contents.get(job.top.removeprefix(ROOT), {}))
+        files |= {job.header.dump: self.dumps.pop(job.dump)} if job.dump else {}
         known = self._homes.setdefault(f"{job.home} {job.header.purpose}", {})
         usable = rules.Usable(self._rows.values(), job.alive)
-        taken = {path: text for path, text in files.items() if self._is_taken(job, path)}
+        taken = {
+            path: text
+            for path, text in files.items()
+            if self._is_taken(job, path) or (job.dump and path == job.header.dump)
+        }
         entries = {path: _entry(path, text) for path, text in taken.items()}
         kept = {
             path: pack for path, one in entries.items() if (pack := rules.keeps(known.get(path), one.sha256, usable))

@@ -60,6 +60,7 @@ class Packing:
         self._reader = source.Reader()
         self._links: dict[tuple[int, int], list[Any]] = {}  # files with several names → path, names that are to come
         self._beside: set[str] = set()  # files of databases in this directory that are left out
+        self._dumped = False
         self._new: dict[str, PackRow] = {}
         self._parts: dict[int, list[tuple[str, int, Part]]] = {}  # pack → parts of long files in it
 
@@ -85,11 +86,13 @@ class Packing:
             self._directory(top, "", os.fstat(top))
             for visit in walk.walk(top, enters=lambda path: not rules.is_excluded(self._job.rules, path)):
                 self._visit(visit)
+            self._dump("")
         finally:
             os.close(top)
 
     def _visit(self, visit: walk.Visit) -> None:
         if visit.kind == "enter":
+            self._dump("")
             self._names.append(visit.name)
             self._beside = set()
             self._directory(visit.here, "/".join(self._names), visit.about)
@@ -98,6 +101,7 @@ class Packing:
                 self._names.pop()
         else:
             path = "/".join((*self._names, visit.name))
+            self._dump(path)
             if not rules.is_excluded(self._job.rules, path):
                 try:
                     self._entry(visit, path)
@@ -107,7 +111,7 @@ class Packing:
     def _entry(self, visit: walk.Visit, path: str) -> None:
         kind = stat.S_IFMT(visit.about.st_mode)
         if kind in (stat.S_IFREG, stat.S_IFLNK) and (
-            not rules.is_taken(self._job.rules, path) or visit.name in self._beside
+            not rules.is_taken(self._job.rules, path) or visit.name in self._beside or self._is_dump(path)
         ):
             return
         if kind == stat.S_IFREG:
@@ -116,6 +120,22 @@ class Packing:
             self._symlink(visit, path)
         else:
             self._account.leave_out(path)
+
+    def _is_dump(self, path: str) -> bool:
+        """A file of this name is not the service's: it would lie in the place of its dump."""
+        return bool(self._job.dump) and path == self._job.header.dump
+
+    def _dump(self, before: str) -> None:
+        """Its turn comes before the first file with a later name, and before every directory."""
+        name = self._job.header.dump
+        if self._dumped or not self._job.dump or (before and before <= name):
+            return
+        self._dumped = True
+        raw, file = os.fsencode(name), os.open(self._job.dump, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            self._content(raw, file, file, self._base.find(order_key(raw, False)), {})
+        finally:
+            os.close(file)
 
     def _directory(self, handle: int, path: str, about: os.stat_result) -> None:
         entry = Entry(type="dir", **source.facts(os.fsencode(path), about, source.xattrs_of(handle)))

@@ -42,7 +42,12 @@ class ProcessArchiver:
             os.unlink(path)
 
         _make_private(job.home)
-        packed = await self._run(messages.Work(verb="pack", pack=job), job.home, serve, tell, Packed)
+        try:
+            packed = await self._run(messages.Work(verb="pack", pack=job), job.home, serve, tell, Packed)
+        finally:
+            if job.dump:
+                with suppress(FileNotFoundError):
+                    os.unlink(job.dump)
         path = os.path.join(out, packed.digest)
         manifest = await asyncio.to_thread(_content, path)
         os.unlink(path)

@@ -27,16 +27,18 @@ NO_STATUS = "it returned no health status; check that it serves grpc.health.v1.H
 
 
 class Said(Struct, frozen=True):
-    """`status` is None if there was none; `why` then has the reason."""
+    """`status` is None if there was none; `why` then has the reason. `body`: the whole message."""
 
     status: int | None
     why: str = ""
+    body: bytes = b""
 
 
-def request(authority: str) -> bytes:
+def request(authority: str, path: bytes = PATH) -> bytes:
+    """A call with an empty message."""
     headers = (
         b"\x83\x86"  # :method POST, :scheme http: entries 3 and 6 of the static HPACK table
-        + b"\x04" + _text(PATH)
+        + b"\x04" + _text(path)
         + b"\x01" + _text(authority.encode())
         + b"\x0f\x10" + _text(b"application/grpc")  # content-type is entry 31
         + b"\x00" + _text(b"te") + _text(b"trailers")
@@ -59,9 +61,11 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 class Answer:
-    """Takes bytes as they arrive. `said` is set once the result is known; `reply` is what must be sent meanwhile."""
+    """Takes bytes as they arrive. `said` is set once the result is known; `reply` is what must be sent meanwhile.
+    `nothing`: what it means that no message came."""
 
-    def __init__(self) -> None:
+    def __init__(self, nothing: str = NO_STATUS) -> None:
+        self._nothing = nothing
         self._bytes = bytearray()
         self._message = bytearray()
         self._taken = 0
@@ -96,7 +100,7 @@ class Answer:
         elif stream == STREAM and kind == _DATA:
             self._data(payload[1 : len(payload) - payload[0]] if flags & _PADDED and payload else payload)
         if self.said is None and stream == STREAM and kind in (_DATA, _HEADERS) and flags & _END_STREAM:
-            self.said = Said(None, NO_STATUS)
+            self.said = Said(None, self._nothing)
 
     def _data(self, payload: bytes) -> None:
         self._message += payload
@@ -105,6 +109,7 @@ class Answer:
             return
         body = self._message[5 : 5 + length]
         if self._message[0]:  # compressed, although we offered no compression
-            self.said = Said(None, NO_STATUS)
+            self.said = Said(None, self._nothing)
         else:
-            self.said = Said(body[1] if len(body) == 2 and body[0] == 8 else 0)  # field 1; if absent: UNKNOWN
+            status = body[1] if len(body) == 2 and body[0] == 8 else 0  # field 1; if absent: UNKNOWN
+            self.said = Said(status, body=bytes(body))

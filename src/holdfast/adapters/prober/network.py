@@ -9,15 +9,15 @@ from urllib.parse import quote
 
 from msgspec import UNSET
 
-from holdfast.adapters.prober import accept_queue, grpc_health
+from holdfast.adapters.prober import accept_queue, grpc_health, grpc_snapshot
 from holdfast.adapters.prober.line import Line, Place, Waits
 from holdfast.errors import HoldfastError
 from holdfast.model.container import Container
 from holdfast.model.duration import milliseconds
 from holdfast.model.fleet import Health
-from holdfast.ports.allowed import Allowed
-from holdfast.ports.prober import Verdict
-from holdfast.ports.runtime import Finished
+from holdfast.ports.allowed import Allowed, check
+from holdfast.ports.prober import Snapshotted, Verdict
+from holdfast.ports.runtime import RUNS, Finished
 
 Exec = Callable[[str, Sequence[str], float, Allowed], Awaitable[Finished]]
 
@@ -61,6 +61,23 @@ class NetworkProber:
             return Verdict(False, f"{_said(place)}: no answer within {health.timeout}")
         except OSError as trouble:
             return Verdict(False, f"{_said(place)}: {_REACHED.get(trouble.errno, trouble.strerror or str(trouble))}")
+
+    async def snapshot(self, container: Container, port: int, timeout_s: float, allowed: Allowed) -> Snapshotted:
+        check(allowed, RUNS, container.id)
+        place = place_of(container, Health("grpc", port=port))
+        if place is None:
+            return Snapshotted(False, "it has no address of its own and does not publish the port")
+        try:
+            self._waits = self._waits or Waits()
+            with Line(place, timeout_s, self._waits) as line:
+                said = await _call(line, place, grpc_health.Answer(grpc_snapshot.NOTHING), grpc_snapshot.PATH)
+        except TimeoutError:
+            return Snapshotted(False, f"{_said(place)}: no answer within {timeout_s:g} s")
+        except OSError as trouble:
+            return Snapshotted(
+                False, f"{_said(place)}: {_REACHED.get(trouble.errno, trouble.strerror or str(trouble))}"
+            )
+        return grpc_snapshot.read(said)
 
     async def _command(self, container: Container, health: Health, timeout_s: float, allowed: Allowed) -> Verdict:
         try:
@@ -143,21 +160,25 @@ def _judged(place: Place, head: bytes) -> Verdict:
     return _OK if 200 <= status < 400 else Verdict(False, f"{_said(place)} answered with status {status}")
 
 
-async def _grpc(line: Line, place: Place, health: Health) -> Verdict:
-    answer = grpc_health.Answer()
-    await line.send(grpc_health.request(_said(place)))
+async def _call(line: Line, place: Place, answer: grpc_health.Answer, path: bytes) -> grpc_health.Said:
+    await line.send(grpc_health.request(_said(place), path))
     while answer.said is None:
         more = await line.receive()
         if not more:
-            return Verdict(False, f"{_said(place)} closed the connection without an answer")
+            return grpc_health.Said(None, "it closed the connection without an answer")
         answer.take(more)
         if answer.said is None:
             await line.send(answer.reply)
-    status, why = answer.said.status, answer.said.why
+    return answer.said
+
+
+async def _grpc(line: Line, place: Place, health: Health) -> Verdict:
+    said = await _call(line, place, grpc_health.Answer(), grpc_health.PATH)
+    status, why = said.status, said.why
     if status == grpc_health.SERVING:
         return _OK
-    said = why if status is None else f"health status {grpc_health.WORDS.get(status, str(status))}"
-    return Verdict(False, f"{_said(place)}: {said}")
+    told = why if status is None else f"health status {grpc_health.WORDS.get(status, str(status))}"
+    return Verdict(False, f"{_said(place)}: {told}")
 
 
 _WAYS: dict[str, Callable[[Line, Place, Health], Awaitable[Verdict]]] = {"http": _http, "grpc": _grpc}

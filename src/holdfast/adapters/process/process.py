@@ -50,6 +50,24 @@ def belongs(process: Process, container: str) -> bool:
     return container.encode() in _read(f"/proc/{process.pid}/cgroup") and known(process.pid) == process
 
 
+def user_inside(pid: int) -> str:
+    """`UID:GID` that a process runs as, by the numbers of its own user namespace; "0:0" if it has ended."""
+    lines = [line.split() for line in _read(f"/proc/{pid}/status").splitlines()]
+    ids = {words[0]: int(words[2]) for words in lines if words and words[0] in (b"Uid:", b"Gid:")}
+    return ":".join(
+        str(_inside(ids.get(name, 0), _read(f"/proc/{pid}/{file}")))
+        for name, file in ((b"Uid:", "uid_map"), (b"Gid:", "gid_map"))
+    )
+
+
+def _inside(number: int, ranges: bytes) -> int:
+    for line in ranges.splitlines():
+        inner, outer, count = map(int, line.split())
+        if outer <= number < outer + count:
+            return inner + number - outer
+    return number
+
+
 def started_s(process: Process) -> float:
     """The wall-clock time of its start, by this machine's current clock."""
     for line in _read("/proc/stat").splitlines():

@@ -21,6 +21,8 @@ from holdfast.ports.runtime import (
     Finished,
     ImageDirectory,
     LogLine,
+    Pipe,
+    Piped,
     PortTaken,
     Progress,
     name_taken,
@@ -44,6 +46,7 @@ class Behaviour(Struct, frozen=True):
     says: tuple[str, ...] = ()
     start_trouble: str = ""  # why it cannot start
     executes: Callable[[Sequence[str]], Finished] = lambda command: Finished(0, "")
+    pipes: Callable[[Sequence[str], bytes], tuple[Finished, bytes]] = lambda command, read: (Finished(0, ""), b"")
     exec_s: float = 0.0
     oom: bool = False  # its end is one for want of memory
 
@@ -94,9 +97,11 @@ class MemoryRuntime:
         self.behaviours: dict[str | tuple[str, ...], Behaviour] = {}  # by command, else by image as written or pulled
         self.taken: set[int] = set()  # ports of the node that another process holds
         self.away = False  # the service does not answer
+        self.restart_s = RESTART_S
         self.networks: dict[str, dict[str, str]] = {}
         self.mounted: dict[str, tuple[Mount, ...]] = {}  # of foreign containers, by name
         self.calls: list[Call] = []
+        self.files: dict[str, bytes] = {}  # of the node, by path: what commands read and write
         self._cuts: list[tuple[str, str, When, Exception]] = []
         self._kept: dict[str, _Kept] = {}
         self._count = 0
@@ -305,6 +310,23 @@ class MemoryRuntime:
         late = kept.behaviour.exec_s > timeout_s
         return Finished(TIMED_OUT, "killed after the time limit\n") if late else kept.behaviour.executes(command)
 
+    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float, allowed: Allowed) -> Piped:
+        check(allowed, port.RUNS, id)
+        kept = self._there(id)
+        self._enter("pipe", kept.seen.name)
+        if not kept.seen.running:
+            raise Failed(f"container {kept.seen.name} is not running", remedy="start it first", code="not_running")
+        await asyncio.sleep(min(kept.behaviour.exec_s, timeout_s))
+        if kept.behaviour.exec_s > timeout_s:
+            return Piped(TIMED_OUT, "killed after the time limit\n")
+        done, written = kept.behaviour.pipes(command, self.files.get(pipe.source, b""))
+        if pipe.sink and done.code == 0:
+            self.files[pipe.sink] = written
+        self._leave("pipe", kept.seen.name)
+        return (
+            Piped(done.code, done.output, len(written), written[-4096:]) if pipe.sink else Piped(done.code, done.output)
+        )
+
     async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
         check(allowed, port.RUNS, made.name)
         self._enter("run", made.name)
@@ -400,7 +422,7 @@ class MemoryRuntime:
             running=True,
             pid=1000 + self._count,
             address=f"10.88.{self._count // 250}.{self._count % 250 + 2}",
-            started_s=self._clock.now_s(),
+            started_s=float(int(self._clock.now_s())),  # as podman lists it
             ended_s=0.0,
             exit_code=0,
             restarts=restarts,
@@ -418,7 +440,7 @@ class MemoryRuntime:
         kept.seen = replace(kept.seen, last_exit=code, oom=kept.behaviour.oom)
         again = kept.made is not None and kept.made.restart and kept.supervised and code != 0
         if again and kept.seen.restarts < RESTARTS_MAX:
-            self._after(RESTART_S, kept, lambda: self._begin(kept, kept.seen.restarts + 1))
+            self._after(self.restart_s, kept, lambda: self._begin(kept, kept.seen.restarts + 1))
         self._ring()
 
     def _after(self, seconds: float, kept: _Kept, then: Callable[[], None]) -> None:

@@ -225,10 +225,17 @@ class DirectoryStorage:
             assert root is not None
             return receiving.begin(root, self.root, proof)
 
-    def received(self, proof: Receivable, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+    def make_received(self, proof: Receivable, volume: str, image: ImageDirectory | None, owner: str) -> str:
         with self._opened() as root:
             assert root is not None
-            return receiving.end(root, self.root, proof, at_s, off)
+            return receiving.volume(root, self.root, proof, volume, image, owner)
+
+    def received(
+        self, proof: Receivable, at_s: float, off: Collection[str] = (), drop: Collection[str] = ()
+    ) -> Checkpoint:
+        with self._opened() as root:
+            assert root is not None
+            return receiving.end(root, self.root, proof, at_s, off, drop)
 
     def drop_received(self, proof: Receivable) -> None:
         with self._opened(missing_ok=True) as root:

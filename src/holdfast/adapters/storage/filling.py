@@ -35,8 +35,15 @@ class TooLarge(Exception):
 
 def fill(root: int, root_path: str, service: str, name: str, image: ImageDirectory, owner: str) -> bool:
     permission.check_name(name)
+    home = tree.made(permission.check_name(service), root, sources.OWN_MODE)
+    try:
+        return fill_in(home, root_path, service, name, image, owner)
+    finally:
+        os.close(home)
+
+
+def fill_in(home: int, root_path: str, service: str, name: str, image: ImageDirectory, owner: str) -> bool:
     with ExitStack() as handles:
-        home = _opened(handles, tree.made(permission.check_name(service), root, sources.OWN_MODE))
         drop_unpacked(home, name)
         beside = _opened(handles, tree.made(PLACE, home, 0o700))
         try:

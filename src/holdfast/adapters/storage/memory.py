@@ -200,10 +200,17 @@ class MemoryStorage:
         self.incoming[permission.check_name(proof.service), permission.check_id(proof.id)] = {}
         return f"{ROOT}/.checkpoints/{proof.service}/.incoming-{proof.id}"
 
-    def received(self, proof: Receivable, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+    def make_received(self, proof: Receivable, volume: str, image: ImageDirectory | None, owner: str) -> str:
+        self.incoming[proof.service, proof.id].setdefault(f"{permission.check_name(volume)}/", b"")
+        return f"{ROOT}/.checkpoints/{proof.service}/.incoming-{proof.id}/{volume}"
+
+    def received(
+        self, proof: Receivable, at_s: float, off: Collection[str] = (), drop: Collection[str] = ()
+    ) -> Checkpoint:
         service, id = proof.service, proof.id
         if (service, id) not in self.copies:
             files = self.incoming.pop((service, id))
+            files = {name: text for name, text in files.items() if name.partition("/")[0] not in drop}
             path, size_bytes = f"{ROOT}/.checkpoints/{service}/{id}", sum(map(len, files.values()))
             plain = sum(not name.endswith("/") for name in files)
             made = Checkpoint(service, id, path, size_bytes, at_s, (), plain, tuple(sorted(off)))

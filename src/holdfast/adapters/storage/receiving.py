@@ -3,11 +3,14 @@
 import ctypes
 import os
 from collections.abc import Collection
+from contextlib import ExitStack
 
-from holdfast.adapters.storage import checkpoints, permission, tree
+from holdfast.adapters.storage import checkpoints, filling, permission, tree
+from holdfast.ports.runtime import ImageDirectory
 from holdfast.ports.storage import Checkpoint, Receivable
 
 INCOMING = ".incoming-"
+VOLUME_MODE = 0o755
 
 
 def begin(root: int, root_path: str, proof: Receivable) -> str:
@@ -19,13 +22,38 @@ def begin(root: int, root_path: str, proof: Receivable) -> str:
         return os.path.join(root_path, checkpoints.PLACE, service, name)
 
 
-def end(root: int, root_path: str, proof: Receivable, at_s: float, off: Collection[str]) -> Checkpoint:
+def place(proof: Receivable) -> str:
+    return f"{checkpoints.PLACE}/{permission.check_name(proof.service)}/{_name(proof)}"
+
+
+def volume(root: int, root_path: str, proof: Receivable, name: str, image: ImageDirectory | None, owner: str) -> str:
+    permission.check_name(name)
+    with checkpoints.shelf_of(root, permission.check_name(proof.service), made=True) as shelf, ExitStack() as handles:
+        assert shelf is not None
+        top = tree.opened(_name(proof), shelf)
+        handles.callback(os.close, top)
+        if not tree.exists(top, name):
+            if image is not None:
+                filling.fill_in(top, root_path, proof.service, name, image, owner)
+            else:
+                made = tree.made(name, top, VOLUME_MODE)
+                handles.callback(os.close, made)
+                if owner:
+                    os.fchown(made, *map(int, owner.split(":")))
+        return os.path.join(root_path, place(proof), name)
+
+
+def end(
+    root: int, root_path: str, proof: Receivable, at_s: float, off: Collection[str], drop: Collection[str]
+) -> Checkpoint:
     service, id, name = permission.check_name(proof.service), proof.id, _name(proof)
     with checkpoints.shelf_of(root, service, made=True) as shelf:
         assert shelf is not None
         if not tree.exists(shelf, id):
             handle = tree.opened(name, shelf)
             try:
+                for one in drop:
+                    _without(handle, one)
                 size_bytes, files = tree.measured(handle)
                 ctypes.CDLL(None, use_errno=True).syncfs(handle)
             finally:
@@ -36,6 +64,20 @@ def end(root: int, root_path: str, proof: Receivable, at_s: float, off: Collecti
             os.rename(name, id, src_dir_fd=shelf, dst_dir_fd=shelf)
             os.fsync(shelf)
         return checkpoints.read(shelf, root_path, service, id)
+
+
+def _without(top: int, name: str) -> None:
+    if not tree.exists(top, name):
+        return
+    if not tree.is_directory(top, name):
+        os.unlink(name, dir_fd=top)
+        return
+    handle = tree.opened(name, top)
+    try:
+        tree.empty_out(handle)
+    finally:
+        os.close(handle)
+    os.rmdir(name, dir_fd=top)
 
 
 def drop(root: int, proof: Receivable) -> None:
@@ -49,10 +91,4 @@ def _name(proof: Receivable) -> str:
 
 
 def _drop(shelf: int, name: str, proof: Receivable) -> None:
-    if tree.exists(shelf, name):
-        handle = tree.opened(name, shelf)
-        try:
-            tree.empty_out(handle)
-        finally:
-            os.close(handle)
-        os.rmdir(name, dir_fd=shelf)
+    _without(shelf, name)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.agent.keeper import Revision
-from holdfast.model import coverage, duration
+from holdfast.model import coverage, dump, duration
 from holdfast.model.coverage import Covered
 from holdfast.model.fleet import Backups, Service, Snapshot
 from holdfast.model.storage_target import counts
@@ -23,11 +23,19 @@ class Wanted(Struct, frozen=True):
     epoch: int
     covered: tuple[Covered, ...]
     snapshot: Snapshot
+    component: str = ""  # that the commands of the method run in
+    port: int = 0  # of it, for a call over gRPC
+    mounted: tuple[tuple[str, str], ...] = ()  # path in its container → place of a volume that is held whole
 
     @property
     def whole(self) -> tuple[str, ...]:
         """Places that are held whole, relative to the data directory of the service."""
         return tuple(sorted({one.place for one in self.covered if one.extent == "whole" and one.place is not None}))
+
+    @property
+    def dumped(self) -> tuple[str, ...]:
+        """The place that a dump stands for."""
+        return tuple(sorted({one.place for one in self.covered if one.extent == "dump" and one.place is not None}))
 
     @property
     def partial(self) -> tuple[str, ...]:
@@ -69,7 +77,10 @@ class Declarations:
             covered = coverage.of_service(name, service)
             if coverage.is_backed_up(covered):
                 snapshot = service.snapshot if service.snapshot is not UNSET else Snapshot()
-                self.found[name] = Wanted(name, entry.epoch, covered, snapshot)
+                component = dump.component(service)
+                mounted = coverage.mounted(name, service, component)
+                wanted = Wanted(name, entry.epoch, covered, snapshot, component, dump.port(service), mounted)
+                self.found[name] = wanted
 
     @property
     def interval_s(self) -> float:

@@ -7,7 +7,7 @@ from holdfast.agent.backups.store import Store
 from holdfast.errors import Corrupt, Failed
 from holdfast.model.archive import Purpose
 from holdfast.model.backup import VerifiedReceipt
-from holdfast.ports.archive import Archiver, Progress, UnpackJob
+from holdfast.ports.archive import Archiver, Tell, Unpacked, UnpackJob
 from holdfast.ports.sealing import CannotOpen
 
 
@@ -23,7 +23,9 @@ class Fetching:
     async def named(self, service: str, digest: str) -> VerifiedReceipt:
         return await self._store.named(service, digest)
 
-    async def unpack(self, found: VerifiedReceipt, sealed_key: str, top: str) -> None:
+    async def unpack(
+        self, found: VerifiedReceipt, sealed_key: str, top: str, tell: Tell = lambda progress: None
+    ) -> Unpacked:
         """`sealed_key`: an operator sealed it to this node; "": the target has one that this node can open."""
         receipt = found.receipt
         job = UnpackJob(
@@ -38,7 +40,7 @@ class Fetching:
         async def fetch(digest: str) -> bytes:
             return await self._store.pack(receipt.service, receipt.generation, digest)
 
-        await self._archiver.unpack(job, fetch, _untold)
+        return await self._archiver.unpack(job, fetch, tell)
 
     async def _identity(self, service: str, generation: int, sealed_key: str) -> str:
         keys = [bytes.fromhex(sealed_key)] if sealed_key else await self._store.keys(service, generation)
@@ -52,7 +54,3 @@ class Fetching:
             remedy=f"an operator who can open them gives the key along: holdfast restore {service} --to NODE",
             code="cannot_open",
         )
-
-
-def _untold(progress: Progress) -> None:
-    pass

@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from holdfast.agent.backups.declared import Wanted
+from holdfast.agent.backups.dumps.methods import Methods, Taken
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.store import Store
 from holdfast.errors import Corrupt
 from holdfast.model.archive import Header, Purpose
 from holdfast.model.backup import FORMAT, Cause, Receipt, Stored, VerifiedReceipt
-from holdfast.ports.archive import Archiver, Packed, PackJob, Progress, Rules
+from holdfast.ports.archive import Archiver, Packed, PackJob, Progress
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.reconcile.backup_due import Book
 from holdfast.reconcile.generations import Generation
@@ -52,6 +53,7 @@ class Making:
         store: Store,
         generations: Generations,
         damaged: Callable[[str], frozenset[str]],
+        methods: Methods,
         key: IdentityKey,
         home: str,
         data_dir: str,
@@ -61,6 +63,7 @@ class Making:
         self._store = store
         self._generations = generations
         self._damaged = damaged
+        self._methods = methods
         self._key = key
         self._home = home
         self._data_dir = data_dir
@@ -75,9 +78,11 @@ class Making:
         generation = self._generations.current(service, request.operators, least)
         sequence = max(book.sequence, last.sequence if last is not None else 0) + 1
         await self._store.put_key(service, generation.number, generation.key)
-        packed = await self._pack(request, generation, sequence, last, tell)
+        async with self._methods.taken(request.wanted) as taken:
+            packed = await self._pack(request, taken, generation, sequence, last, tell)
         await self._store.put_manifest(service, generation.number, packed.manifest)
-        receipt = self._receipt(request, generation, sequence, packed, previous.digest if previous is not None else "")
+        before = previous.digest if previous is not None else ""
+        receipt = self._receipt(request, taken, generation, sequence, packed, before)
         content = receipts.sign(self._key, receipt)
         await self._store.put_receipt(receipt, content)
         signed = receipts.verify(content, self._fleet, service, {self._node: self._key.line})
@@ -96,6 +101,7 @@ class Making:
     async def _pack(
         self,
         request: Request,
+        taken: Taken,
         generation: Generation,
         sequence: int,
         previous: Receipt | None,
@@ -117,11 +123,14 @@ class Making:
                 epoch=wanted.epoch,
                 made=datetime.fromtimestamp(request.begun_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 previous=previous.manifest.digest if previous is not None and is_next else "",
-                method=wanted.snapshot.method,
-                volumes=wanted.whole,
+                method=taken.method,
+                dump=taken.dump,
+                volumes=taken.volumes,
                 covers="partial" if wanted.partial else "whole",
             ),
-            rules=rules_of(wanted),
+            rules=taken.rules,
+            vacuum=taken.vacuum,
+            dump=taken.spool,
             alive=tuple(alive) if len(alive) < len(digests) else None,
         )
 
@@ -131,7 +140,7 @@ class Making:
         return await self._archiver.pack(job, ship, tell)
 
     def _receipt(
-        self, request: Request, generation: Generation, sequence: int, packed: Packed, previous: str
+        self, request: Request, taken: Taken, generation: Generation, sequence: int, packed: Packed, previous: str
     ) -> Receipt:
         wanted, (deployment, revision) = request.wanted, request.wrote()
         return Receipt(
@@ -150,20 +159,9 @@ class Making:
             size_bytes=packed.size_bytes,
             deployment=deployment,
             revision=revision,
-            method=wanted.snapshot.method,
-            volumes=wanted.whole,
+            method=taken.method,
+            volumes=taken.volumes,
             partial=bool(wanted.partial),
             left_out=len(packed.left_out),
             previous=previous,
         )
-
-
-def rules_of(wanted: Wanted) -> Rules:
-    """Volumes that are held whole, and of paths of the host the default set (M-91), unless a method says otherwise."""
-    is_everything = "" in wanted.whole
-    return Rules(
-        whole=is_everything,
-        volumes=tuple(place for place in wanted.whole if place),
-        include=wanted.snapshot.include,
-        exclude=(*wanted.snapshot.exclude, *wanted.left),
-    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from holdfast.agent.backups.targets import Target
+from holdfast.agent.backups.targets.attached import Target
 from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.door import Vouch
 from holdfast.errors import Corrupt

@@ -9,7 +9,7 @@ from holdfast.agent.backups.making import Made, Request
 from holdfast.agent.backups.notes import Notes
 from holdfast.agent.backups.runs import GaveWay, Running, Runs, Skipped
 from holdfast.agent.backups.sources import Sources
-from holdfast.agent.backups.targets import Holdings, Target, Targets
+from holdfast.agent.backups.targets.attached import Holdings, Target, Targets
 from holdfast.agent.keeper import Revision
 from holdfast.agent.time import NodeTime
 from holdfast.errors import Failed, HoldfastError
@@ -51,8 +51,8 @@ class Rounds:
         """The backup under way."""
         return self._runs.now
 
-    def has_data(self, service: str) -> bool:
-        return self._sources.has_data(service)
+    def has_data(self, wanted: Wanted) -> bool:
+        return self._sources.has_data(wanted)
 
     # ---- one backup
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.backups.making import Made, Making, Request
 from holdfast.agent.backups.pruning import Pruning
-from holdfast.agent.backups.targets import Target
+from holdfast.agent.backups.targets.attached import Target
 from holdfast.agent.lanes import Lanes
 from holdfast.errors import TryLater
 from holdfast.ports.archive import Progress

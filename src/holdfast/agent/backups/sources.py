@@ -1,5 +1,6 @@
 """What there is to back up on this node."""
 
+from holdfast.agent.backups.declared import Wanted
 from holdfast.agent.services.records import Records
 from holdfast.ports.storage import Storage
 
@@ -9,8 +10,11 @@ class Sources:
         self._storage = storage
         self._records = records
 
-    def has_data(self, service: str) -> bool:
-        return self._storage.directory(service) is not None
+    def has_data(self, wanted: Wanted) -> bool:
+        """A volume that a dump stands for has data once its program has served: before that it may be half made."""
+        if wanted.dumped and self._records.of(wanted.service).serving is None:
+            return False
+        return self._storage.directory(wanted.service) is not None
 
     def wrote(self, service: str) -> tuple[str, int]:
         """The deployment that writes the data, and the revision that brought it."""

@@ -1,6 +1,6 @@
 """The door to the container runtime: the gate decides about each act, then it is done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from holdfast.model.container import Container
 from holdfast.model.proven_address import ProvenAddress
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.journal import Journal
-from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, Runtime
+from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, Pipe, Piped, Runtime
 
 Vouch = Callable[[str], ProvenAddress]  # what the signatures of the accepted revision say about an address
 
@@ -59,6 +59,13 @@ class Door:
 
     async def remove(self, container: Container, ground: Ground = RETIRE, service: str = "") -> None:
         await self._runtime.remove(container.id, self.touch(container, ground, service))
+
+    async def pipe(
+        self, container: Container, command: Sequence[str], pipe: Pipe, timeout_s: float, service: str = ""
+    ) -> Piped:
+        """A command inside it, with files as input and output."""
+        allowed = self.touch(container, Ground(Act.EXEC), service)
+        return await self._runtime.pipe(container.id, command, pipe, timeout_s, allowed)
 
     def probes(self, container: Container) -> Allowed:
         """A health check runs a command inside it."""

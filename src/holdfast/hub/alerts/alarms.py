@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from holdfast.errors import HoldfastError
 from holdfast.hub import settings
 from holdfast.hub.alerts.line import Line, Outgoing
+from holdfast.hub.ledger.writes import noted
 from holdfast.ledger import keys
 from holdfast.model.alert import Alert
 from holdfast.model.applied import Applied, content
@@ -31,6 +32,7 @@ QUEUE_MAX = 1_000
 RETRY_S_FIRST = 1.0
 RETRY_S_MAX = 60.0
 TRIED_S_MAX = 3600.0
+DELIVERED = "that an alert was delivered"
 
 
 class Alarms:
@@ -167,11 +169,11 @@ class Alarms:
         wanting = [known for known, line in self._lines.items() if line.wants(outgoing.alert)]
         done = tuple(known for known in wanting if known not in left)
         put = {keys.alarm(outgoing.id): msgspec.json.encode(replace(outgoing, done=done))}
-        self._store.submit(Transaction(expect={}, put=put))
+        noted(self._store.submit(Transaction(expect={}, put=put)), DELIVERED)
 
     def _settle(self, outgoing: Outgoing) -> None:
         self._left.pop(outgoing.id, None)
-        self._store.submit(Transaction(expect={}, put={}, delete=(keys.alarm(outgoing.id),)))
+        noted(self._store.submit(Transaction(expect={}, put={}, delete=(keys.alarm(outgoing.id),))), DELIVERED)
 
     def close(self) -> None:
         for line in self._lines.values():

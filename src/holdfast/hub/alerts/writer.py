@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from holdfast.errors import HoldfastError
 from holdfast.hub.alerts.alarms import Alarms
 from holdfast.hub.hub_time import HubTime
+from holdfast.hub.ledger.writes import noted
 from holdfast.hub.nodes.registry import Registry
 from holdfast.model.alert import Alert
 from holdfast.ports.ledger_store import LedgerStore, Transaction
@@ -41,7 +42,7 @@ class AlertWriter:
             whole |= self._alarms.put(alert, id, about)
         if whole or delete:
             try:
-                self._store.submit(Transaction(expect={}, put=whole, delete=delete))
+                noted(self._store.submit(Transaction(expect={}, put=whole, delete=delete)), about)
             except HoldfastError as trouble:
                 log.warning("%s was not written down: %s", about, trouble)
         for id, alert in raised:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from concurrent.futures import Future
+from functools import partial
 
 log = logging.getLogger("holdfast.fleet")
 
@@ -12,12 +13,12 @@ async def durable(writing: "Future[int]") -> int:
     return writing.result() if writing.done() else await asyncio.wrap_future(writing)
 
 
-def noted(writing: "Future[int]") -> None:
+def noted(writing: "Future[int]", what: str = "a report") -> None:
     """Only log a failure: the next change writes it again."""
-    writing.add_done_callback(_complain)
+    writing.add_done_callback(partial(_complain, what))
 
 
-def _complain(writing: "Future[int]") -> None:
+def _complain(what: str, writing: "Future[int]") -> None:
     trouble = writing.exception()
     if trouble is not None:
-        log.warning("a report was not written down: %s", trouble)
+        log.warning("%s was not written down: %s", what, trouble)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Set
 from msgspec import UNSET
 
 from holdfast.errors import Corrupt
+from holdfast.model import dump
 from holdfast.model.fleet import Service, Snapshot, Volume
 from holdfast.model.plan import Demand
 from holdfast.planning.kinds.kind import Step, decode, destroy
@@ -100,6 +101,8 @@ def snapshot_demands(before: Service, after: Service) -> Iterator[Demand]:
     new = Snapshot() if after.snapshot is UNSET else after.snapshot
     if old.method != new.method and new.method != "full":
         yield destroy(f"changes snapshot.method ({old.method or 'default'} → {new.method or 'default'})")
+    if dump.place(before) != dump.place(after) and old.method == new.method:
+        yield destroy("makes the dump of another volume (snapshot.component, snapshot.volume)")
     if set(new.exclude) - set(old.exclude) or set(old.include) - set(new.include):
         yield destroy("leaves more files out of snapshots (snapshot.include, snapshot.exclude)")
 

@@ -234,7 +234,7 @@ class Listing:
         alive = phase == "running" and life is not None and life.process is not None
         alive = alive and life is not None and process.known(row.pid) == life.process
         ports, found_dead = _published(row), phase == "running" and not alive
-        if found_dead and life is not None:
+        if found_dead and life is not None and life.pid == row.pid:  # else this row is older than what is known
             self._lives[row.id] = replace(life, process=None)  # reported once; a reused pid is not this container
         end = self.ends.last(row.id)
         return Container(

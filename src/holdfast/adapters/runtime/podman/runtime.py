@@ -21,7 +21,7 @@ from holdfast.errors import Failed
 from holdfast.model.container import Container, is_same
 from holdfast.ports import runtime as port
 from holdfast.ports.allowed import Allowed, check
-from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, LogLine, Progress, name_taken
+from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, LogLine, Pipe, Piped, Progress, name_taken
 
 SHORT_S = 10.0
 GLANCE_S = 1.0
@@ -211,6 +211,16 @@ class Podman:
 
     async def exec(self, id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished:
         check(allowed, port.RUNS, id)
+        words, _ = await self._inside(id, command)
+        return await self._execution.run(id, words, timeout_s)
+
+    async def pipe(self, id: str, command: Sequence[str], pipe: Pipe, timeout_s: float, allowed: Allowed) -> Piped:
+        check(allowed, port.RUNS, id)
+        words, first = await self._inside(id, command)
+        return await self._execution.pipe(id, first, words, pipe, timeout_s)
+
+    async def _inside(self, id: str, command: Sequence[str]) -> tuple[Sequence[str], int]:
+        """What is run for a command, and the pid of the container's first process."""
         details = await inspect(self._libpod, id)
         if details is None or details.process is None:
             raise Failed(
@@ -219,7 +229,7 @@ class Podman:
                 code="not_running",
             )
         sealed = sealed_env.is_sealed(details.config.labels or {})
-        return await self._execution.run(id, sealed_env.wrapped(command) if sealed else command, timeout_s)
+        return sealed_env.wrapped(command) if sealed else command, details.process.pid
 
     async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
         check(allowed, port.RUNS, made.name)

@@ -51,7 +51,7 @@ class Filling:
         fill one volume."""
         volume, loop, filling = place.partition("/")[2], asyncio.get_running_loop(), None
         try:
-            async with self._door.image_directory(_reader(spec, name), mount.target) as image:
+            async with self._door.image_directory(image_reader(spec, name), mount.target) as image:
                 if image is not None:
                     work = partial(self._storage.fill, spec.service, volume, image, mount.owner, allowed)
                     filling = loop.run_in_executor(None, work)
@@ -88,7 +88,7 @@ def measure(found: DataDirectory | None) -> tuple[int, int]:
     return (found.entries, found.size_bytes) if found is not None else (0, 0)
 
 
-def _reader(spec: ContainerSpec, name: str) -> CreateContainer:
+def image_reader(spec: ContainerSpec, name: str) -> CreateContainer:
     """Without mounts, which would hide what the image has; it is never started."""
     labels = {LABEL_FLEET: spec.fleet, LABEL_SERVICE: spec.service, LABEL_INFRASTRUCTURE: "hook"}
     bare = replace(spec, mounts=(), ports=(), secrets=(), network="")

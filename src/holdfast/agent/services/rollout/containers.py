@@ -15,10 +15,12 @@ from holdfast.model.container import (
     LABEL_FLEET,
     LABEL_INFRASTRUCTURE,
     LABEL_SERVICE,
+    LABEL_SPEC,
     Container,
     ContainerSpec,
     Mount,
     Published,
+    spec_digest,
 )
 from holdfast.ports.runtime import CreateContainer, Finished
 
@@ -133,6 +135,11 @@ class Containers:
         """A container that runs once, for this deployment: it may use the volumes of its service, and its secrets are
         opened; `forget_secrets` once it is gone."""
         self._volumes.attach(spec, Admission(frozenset(), deployment))
+        return self._prepared(name, spec, labels, (), restart=False)
+
+    def beside(self, name: str, spec: ContainerSpec) -> CreateContainer:
+        """One that has other directories in the place of the volumes of its service; its secrets are opened."""
+        labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: "load", LABEL_SPEC: spec_digest(spec)}
         return self._prepared(name, spec, labels, (), restart=False)
 
     def _prepared(

@@ -14,6 +14,7 @@ from holdfast.reconcile.healthy import Proof, Watch
 from holdfast.reconcile.here import Seen, Word
 
 UNCHECKED_S = 0.05  # between two looks at the age of a starting container that has no check
+WHOLE_S = 1.0  # a runtime lists starts in whole seconds
 LOOK_S = 0.2  # a rollout that waits for health looks so often whether the container still runs
 
 
@@ -29,18 +30,21 @@ class Probed:
 
 class HealthChecks:
     """`felt` is called when the health of a container changed. No start period is longer than `start_s` answers,
-    unless that is 0.0. `may_run` asks the gate whether a command may run inside a container."""
+    unless that is 0.0. `may_run` asks the gate whether a command may run inside a container. `is_alive` looks whether
+    the process of a container, as it was last seen, is alive now."""
 
     def __init__(
         self,
         prober: Prober,
         clock: Clock,
         may_run: Callable[[Container], Allowed],
+        is_alive: Callable[[Container], bool],
         felt: Callable[[], None],
         start_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._prober = prober
         self._may_run = may_run
+        self._is_alive = is_alive
         self._clock = clock
         self._felt = felt
         self._patients: dict[str, Probed] = {}
@@ -68,10 +72,11 @@ class HealthChecks:
     def seen(self, container: Container, part: Part | None) -> Seen:
         """A container as it is now, with its health."""
         proof = healthy.proof(part, self._start_s())
-        lived_s = max(0.0, self._clock.now_s() - container.started_s)
+        lived_s = max(0.0, self._clock.now_s() - container.started_s - WHOLE_S)
         patient = self._patients.get(container.id) or self._admit(container, proof, lived_s)
         patient.container, patient.proof = container, proof
         patient.watch = healthy.looked(patient.watch, container, self._clock.monotonic_s())
+        self._settle(patient)
         self._attend(patient)
         return Seen(container, self._judge(patient), healthy.returns(patient.watch, container))
 
@@ -130,18 +135,25 @@ class HealthChecks:
         if patient.container.running and (patient.task is None or patient.task.done()):
             patient.task = asyncio.ensure_future(self._probe(patient))
 
+    def _settle(self, patient: Probed) -> None:
+        """The last look may be old: podman is slow on a busy machine."""
+        is_over = healthy.may_settle(patient.watch, patient.proof, self._clock.monotonic_s())
+        if is_over and self._is_alive(patient.container):
+            patient.watch = healthy.settled(patient.watch)
+
     async def _probe(self, patient: Probed) -> None:
         while patient.container.running and self._patients.get(patient.container.id) is patient:
             checks = patient.proof.checks
             if not checks:
+                self._settle(patient)
                 await self._tell(patient)
                 if self._judge(patient) != "starting":
                     return
                 await asyncio.sleep(UNCHECKED_S)
                 continue
-            life = patient.watch.started_s
+            life = patient.watch.life
             verdict = await self._verdict(patient.container, checks)
-            if patient.watch.started_s == life:  # else it answered for one that is gone
+            if patient.watch.life == life:  # else it answered for one that is gone
                 patient.watch = healthy.probed(patient.watch, verdict.ok)
                 patient.why = "" if verdict.ok else verdict.why
             await self._tell(patient)

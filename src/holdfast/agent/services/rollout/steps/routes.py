@@ -13,7 +13,7 @@ from holdfast.agent.services.rollout.outcomes import Outcomes
 from holdfast.agent.services.rollout.progress import Progress
 from holdfast.agent.traffic.internal_routes import InternalRoutes
 from holdfast.model.container import Guest
-from holdfast.reconcile import steps
+from holdfast.reconcile import rollout, steps
 
 DRAIN_S_MAX = 10.0
 
@@ -55,6 +55,8 @@ class RouteSteps:
         if progress.is_attempt and not await self._all_alive(progress.service, target):
             return  # a container answered once and is gone: the table is asked again
         here = await self._here.of(progress.service, progress.wanted, progress)
+        if progress.is_attempt and not isinstance(rollout.next_step(target, here), steps.Switch):
+            return  # another look found meanwhile that one of them is not healthy
         async with self._lanes.resting():  # while the proxy loads its routes, another service may have this one's place
             await self._routes.switch(target, here)
         if target is progress.wanted:

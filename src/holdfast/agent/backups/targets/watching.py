@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import suppress
 
-from holdfast.agent.backups.copying import Copying
 from holdfast.agent.backups.declared import Declarations
 from holdfast.agent.backups.notes import Notes
-from holdfast.agent.backups.targets import Target, Targets
+from holdfast.agent.backups.targets.attached import Target, Targets
+from holdfast.agent.backups.targets.copying import Copying
 from holdfast.agent.time import NodeTime
 from holdfast.agent.wake import Wake
 from holdfast.errors import HoldfastError

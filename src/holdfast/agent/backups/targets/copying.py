@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from holdfast.agent.backups.store import Store
-from holdfast.agent.backups.targets import Holdings, Target, Targets
+from holdfast.agent.backups.targets.attached import Holdings, Target, Targets
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model.backup import Receipt, VerifiedReceipt
 from holdfast.model.backup_key import BackupKey

@@ -4,7 +4,7 @@ fastest one that has them whole."""
 import asyncio
 from collections.abc import Collection, Sequence
 
-from holdfast.agent.backups.targets import Target, Targets
+from holdfast.agent.backups.targets.attached import Target, Targets
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model import backup_key
 from holdfast.ports.backup_target import Prunable, StoredObject, TargetState

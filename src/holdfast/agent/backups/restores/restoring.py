@@ -1,7 +1,8 @@
 """Bring a backup back by a signed order: it becomes a checkpoint of its service, and may replace the data.
 
-The copy is fetched and checked while the service runs. Everything after that is a restore of a checkpoint
-(agent/services/data/restore.py): held, stopped, exchanged in one step; what was there becomes a checkpoint.
+The copy is fetched and checked while the service runs, and a dump is loaded beside it. Everything after that is a
+restore of a checkpoint (agent/services/data/restore.py): held, stopped, exchanged in one step; what was there becomes a
+checkpoint.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from holdfast.agent.backups.fetching import Fetching
+from holdfast.agent.backups.restores.way_back import WayBack
 from holdfast.agent.keeper import Act, OrderRun
 from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.data.checkpoints import Checkpoints
@@ -17,6 +19,7 @@ from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.data.restore import Restore
 from holdfast.gate import copies
 from holdfast.model.backup import VerifiedReceipt
+from holdfast.model.backup_report import RestoreState
 from holdfast.model.checkpoint import Taken
 from holdfast.ports.storage import Checkpoint, Receivable, Storage
 
@@ -36,6 +39,7 @@ class Restoring:
         checkpoints: Checkpoints,
         restore: Restore,
         steps: OrderSteps,
+        ways: WayBack,
         left: Callable[[str], tuple[str, ...]],
         node: str,
     ) -> None:
@@ -44,12 +48,17 @@ class Restoring:
         self._checkpoints = checkpoints
         self._restore = restore
         self._steps = steps
+        self._ways = ways
         self._left = left
         self._node = node
         self.acts: Mapping[str, Act] = {
             "restore": Act(self._into_place, "resume", "the data is the old or the restored one; it goes on"),
             "fetch-backup": Act(self._beside, "resume", "half of a copy is of no use"),
         }
+
+    def states(self) -> tuple[RestoreState, ...]:
+        """What is under way, for the report."""
+        return self._ways.under_way.states()
 
     async def _beside(self, run: OrderRun) -> str:
         made = await self._fetched(run)
@@ -68,17 +77,24 @@ class Restoring:
         if present:
             return present[0]
         found = await self._fetching.named(proof.service, digest)
+        await self._ways.clear(proof.service)
+        tell = self._ways.under_way.begin(proof.service, found.receipt.size_bytes)
         top = await _in_thread(partial(self._storage.receive, proof))
         try:
-            await self._fetching.unpack(found, run.proof.arguments.get("key", ""), top)
+            unpacked = await self._fetching.unpack(found, run.proof.arguments.get("key", ""), top, tell)
+            drop = await self._ways.load(proof, top, unpacked.header)
         except BaseException:
             await asyncio.shield(_in_thread(partial(self._storage.drop_received, proof)))
             raise
-        return await self._kept(run, found, proof)
+        finally:
+            self._ways.under_way.end(proof.service)
+        return await self._kept(run, found, proof, drop)
 
-    async def _kept(self, run: OrderRun, found: VerifiedReceipt, proof: Receivable) -> Checkpoint:
+    async def _kept(
+        self, run: OrderRun, found: VerifiedReceipt, proof: Receivable, drop: tuple[str, ...]
+    ) -> Checkpoint:
         receipt, off = found.receipt, self._left(proof.service)
-        made = await _in_thread(partial(self._storage.received, proof, float(receipt.made_s), off))
+        made = await _in_thread(partial(self._storage.received, proof, float(receipt.made_s), off, drop))
         places = {f"{receipt.service}/{volume}": () for volume in receipt.volumes}
         taken = Taken(receipt.deployment, receipt.revision, writers=places)  # no program has had this copy yet
         self._checkpoints.fetched(made, taken, run.operation.id)

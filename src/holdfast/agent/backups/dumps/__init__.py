@@ -1,0 +1,1 @@
+"""Backups that a command of the service makes."""
