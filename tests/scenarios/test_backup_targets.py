@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.adapters.backup_target import troubles
 from holdfast.adapters.backup_target.memory import MemoryTarget
-from holdfast.agent.backups.spread import OTHER_S
+from holdfast.agent.backups.targets.spread import OTHER_S
 from holdfast.model.backup_key import parse
 from holdfast.model.fleet import Fleet, Storage, StoragePolicy
 from holdfast.ports.backup_target import Prunable
