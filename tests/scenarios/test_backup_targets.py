@@ -310,3 +310,20 @@ def test_a_target_that_is_slow_to_read_delays_no_backup() -> None:
         assert one.rig.loop.time() - begun_s < 60.0
 
     play_backups(story, with_targets(NAS))
+
+
+def test_a_target_that_fails_to_be_read_is_asked_last_from_then_on() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        (first,) = stored(one)
+        nas, asked = other(one), list[str]()
+
+        async def failing(key: str) -> bytes | None:
+            asked.append(key)
+            raise troubles.failing("nas", "it reads again and again")
+
+        nas.get = failing  # type: ignore[method-assign]
+        await ordered(one, "restore", "data.web", backup=first.digest)
+        assert len(asked) == 1, "the others answer all that follows"
+
+    play_backups(story, with_targets(replace(NAS, speed="fast")))
