@@ -107,10 +107,11 @@ def test_a_backup_lies_on_every_target_and_comes_back_from_each_that_is_left(sta
         if lost == "disk":
             shutil.rmtree(next(path for path in disk.iterdir() if path.is_dir() and path.name != "lost+found"))
         else:
-            shutil.rmtree(stage.folder / "repository" / "data")
+            (stage.folder / "repository" / "data").rename(stage.folder / "away")
     (data(made) / "deep" / "big").write_bytes(b"damaged")
     made.run("restore", NAME, "--yes").ok()
     assert tree(data(made)) == before, "from the bucket alone"
+    (stage.folder / "away").rename(stage.folder / "repository" / "data")
 
 
 # ---- a disk that the node has mounted

@@ -290,3 +290,40 @@ def test_nothing_is_pruned_and_nothing_lost_where_a_target_is_full_r05(where: st
         await level(one, at_most_s=2 * HOUR_S)
 
     play_backups(story, with_targets(NAS))
+
+
+def test_a_target_that_is_slow_to_read_delays_no_backup() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        nas, asked = other(one), list[str]()
+
+        async def slow(key: str) -> bytes | None:
+            asked.append(key)
+            await asyncio.sleep(1000.0)
+            return None
+
+        nas.get = slow  # type: ignore[method-assign]
+        await until(one.rig, lambda: bool(asked), 300.0)
+        begun_s = one.rig.loop.time()
+        await ordered(one, "backup")
+        await made(one, 2, 300.0)
+        assert one.rig.loop.time() - begun_s < 60.0
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_a_target_that_fails_to_be_read_is_asked_last_from_then_on() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        (first,) = stored(one)
+        nas, asked = other(one), list[str]()
+
+        async def failing(key: str) -> bytes | None:
+            asked.append(key)
+            raise troubles.failing("nas", "it reads again and again")
+
+        nas.get = failing  # type: ignore[method-assign]
+        await ordered(one, "restore", "data.web", backup=first.digest)
+        assert len(asked) == 1, "the others answer all that follows"
+
+    play_backups(story, with_targets(replace(NAS, speed="fast")))

@@ -113,13 +113,15 @@ class Rounds:
                     trouble = trouble or raised
         self._notes.not_pruned(service, trouble)
 
-    async def prune_grown(self) -> None:
+    # ---- between backups
+
+    async def care(self) -> None:
+        """May be cancelled at any point; a later call goes on."""
         while self._targets.grown:
             await self._prune(self._targets.grown.pop())
+        await self._read_back()
 
-    # ---- once a day
-
-    async def read_back(self) -> None:
+    async def _read_back(self) -> None:
         """Every stored byte of the newest backup of one service on one target (H-61). Old backups go only if one is
         known to be right."""
         now_s = self._time.now_s()

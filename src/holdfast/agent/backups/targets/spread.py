@@ -9,6 +9,7 @@ from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model import backup_key
 from holdfast.ports.backup_target import Prunable, StoredObject, TargetState
 
+AVOIDED_S = 600.0
 OTHER_S = 30.0  # a copy that takes longer is made afterwards (copying.py): it delays no backup
 
 
@@ -66,18 +67,26 @@ class Spread:
 
 class Nearest(Spread):
     """For reading: each object from the fastest target that has it whole. What is gone or damaged at one of them is
-    read from the next."""
+    read from the next. One that failed is asked last for a while: it may take minutes to do so."""
+
+    def __init__(self, targets: Targets) -> None:
+        super().__init__(targets)
+        self._failed_s: dict[Target, float] = {}  # until when it is asked last, by the clock of the event loop
 
     async def get(self, key: str) -> bytes | None:
         trouble: HoldfastError | None = None
-        for one in self._targets.nearest():
+        now_s = asyncio.get_running_loop().time()
+        for one in sorted(self._targets.nearest(), key=lambda one: self._failed_s.get(one, 0.0) > now_s):
             try:
                 content = await one.inner.get(key)
                 if content is not None:
                     backup_key.check_content(backup_key.parse(key), content)
                     return content
+            except Corrupt as found:
+                trouble = found
             except HoldfastError as found:
-                trouble = trouble if isinstance(trouble, Corrupt) else found
+                self._failed_s[one] = asyncio.get_running_loop().time() + AVOIDED_S
+                trouble = trouble or found
         if trouble is not None:
             raise trouble
         return None
