@@ -13,8 +13,18 @@ from holdfast.ports import runtime, storage
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
 # Only the gate makes these. A verified order is none of them: it says what is wanted, not that it may be done.
-PROOFS = {"Allowed", "Discardable", "Receivable", "Restorable", "Purgeable", "Disposable", "Returnable", "Prunable"}
-PROOFS |= {"Drillable", "Clearable"}
+PROOFS = {
+    "Allowed",
+    "Discardable",
+    "Receivable",
+    "Restorable",
+    "Purgeable",
+    "Disposable",
+    "Returnable",
+    "Prunable",
+    "Drillable",
+    "Clearable",
+}
 STREAMS = {"logs", "exec"}  # orders that open a stream: the gate is asked for them too
 
 # What a port can do to the world without a decision, and why nothing is mounted, started, stopped, removed, written
@@ -179,7 +189,7 @@ NOTES_MADE = {
     "agent/services/rollout/operations.py": "the containers of a rollout before they are created",
     "agent/drills/remains.py": "the containers and the directory of a drill before they are made, marked as scratch",
     "agent/schedules/attempts.py": "the container of a run before it is created",
-    "agent/backups/dumps/initialising.py": "the container that loads a dump before it is created",
+    "agent/backups/restores/initialising.py": "the container that loads a dump before it is created",
     "agent/services/rollout/steps/data.py": "a checkpoint",
 }
 ADAPTERS = {
@@ -196,6 +206,7 @@ TARGETS = {
     "S3Target": "adapters/backup_target/s3.py",
     "HubTarget": "adapters/backup_target/hub.py",
     "ResticTarget": "adapters/backup_target/restic.py",
+    "UsbDisk": "adapters/backup_target/usb.py",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -160,6 +160,31 @@ def test_commands_that_remedies_name_work_when_they_are_pasted(made: LabUnderTes
     runs("holdfast backup {} --wait", (NAME,), typed)
 
 
+def test_a_backup_is_exported_as_one_plain_file_with_progress_and_over_nothing(
+    made: LabUnderTest, tmp_path: Path
+) -> None:
+    id = back_up(made)["id"]
+    file = tmp_path / "notes.tar.zst"
+    done = made.run("backup", "export", NAME, str(file)).ok()
+    assert f"Backup {id} of {NAME} is in" in done.out and "/s, " in done.err and "s left" in done.err, done
+    assert file.stat().st_mode & 0o777 == 0o600
+    subprocess.run(["tar", "--zstd", "-xf", str(file), "-C", str(tmp_path)], check=True)
+    assert tree(tmp_path / "files") == tree(data(made))
+    again = made.run("backup", "export", NAME, str(file), "--json")
+    assert again.code == 5 and file.exists(), again
+    other = tmp_path / "other.tar.zst"
+    said = json.loads(made.run("backup", "export", NAME, str(other), "--backup", id[:8], "--json").ok().out)
+    assert said["files"] == 42 and said["file_bytes"] == other.stat().st_size and said["id"] == id
+    refused = made.run("backup", "export", NAME, str(tmp_path / "no"), "--identity", "/nonexistent")
+    assert refused.code == 2 and not (tmp_path / "no").exists(), refused
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "notes.tar.zst", "other.tar.zst"]
+
+
+def test_a_restore_shows_its_progress(made: LabUnderTest) -> None:
+    done = made.run("restore", NAME, "--beside").ok()
+    assert "MiB of " in done.err and "/s, " in done.err, done
+
+
 def test_a_service_with_the_standard_call_makes_its_files_ready_before_each_backup_m50(made: LabUnderTest) -> None:
     text = SERVICE.format(image=f"{made.registry}/greeter:1").replace('"files"', '"book"')
     made.write("greeter", text.replace('name = "web"', 'name = "web"\nhealth = { type = "grpc", port = 8080 }') + GRPC)

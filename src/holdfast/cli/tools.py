@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # protocols: loading them would cost every command 3 ms
     from holdfast.cli.agent.agent_home import AgentHome
     from holdfast.cli.terminal import Terminal
     from holdfast.model.certificate import CertificateFacts
+    from holdfast.ports.archive import Archiver
     from holdfast.ports.clock import Clock
     from holdfast.ports.disk import Disk
     from holdfast.ports.fleet_directory import FleetDirectory
@@ -153,6 +154,10 @@ class Files(Protocol):
 
     def certificate(self, der: bytes) -> CertificateFacts:
         """The decoded fields of a certificate; Corrupt if it is not one."""
+        ...
+
+    def archiver(self) -> Archiver:
+        """Opens archives of backups, in a process of its own."""
         ...
 
 

@@ -58,8 +58,19 @@ class BackupState(Struct, frozen=True, omit_defaults=True):
     copies: tuple[Copies, ...] = ()  # only where there are targets besides the hub
 
 
+class RestoreState(Struct, frozen=True, omit_defaults=True):
+    """A backup that is being brought back: fetched, and then perhaps loaded by a command of its service."""
+
+    service: str
+    since_s: float
+    done_bytes: int = 0
+    total_bytes: int = 0
+    loads: bool = False
+
+
 class BackupStates(Struct, frozen=True):
     """The backups in a report. Readers take only this of it."""
 
     backups: tuple[BackupState, ...] = ()
     targets: tuple[TargetReport, ...] = ()  # besides the hub
+    restores: tuple[RestoreState, ...] = ()

@@ -7,9 +7,7 @@ from msgspec import Struct
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.backups.books import Books
 from holdfast.agent.backups.declared import Declarations
-from holdfast.agent.backups.dumps.initialising import Initialising
 from holdfast.agent.backups.dumps.methods import Methods
-from holdfast.agent.backups.dumps.way_back import WayBack
 from holdfast.agent.backups.fetching import Fetching
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.keeper import Backups
@@ -17,7 +15,10 @@ from holdfast.agent.backups.loading import Loading
 from holdfast.agent.backups.making import Making
 from holdfast.agent.backups.notes import Notes
 from holdfast.agent.backups.pruning import Proven, Pruning
-from holdfast.agent.backups.restoring import Restoring
+from holdfast.agent.backups.restores.initialising import Initialising
+from holdfast.agent.backups.restores.restoring import Restoring
+from holdfast.agent.backups.restores.under_way import UnderWay
+from holdfast.agent.backups.restores.way_back import WayBack
 from holdfast.agent.backups.rounds import Rounds
 from holdfast.agent.backups.runs import Runs
 from holdfast.agent.backups.sources import Sources
@@ -56,7 +57,8 @@ def side(
         content=ports.acceptance.blob,
         secret=ports.secrets.value,
         facts=ports.journal,
-        fleet=fleet,
+        vouch=vouch,
+        member=(fleet, node),
     )
     spread, nearest = Store(Spread(targets), fleet), Store(Nearest(targets), fleet)
     declared = Declarations(ports.acceptance.blob, lambda: accepting.trust)
@@ -87,13 +89,14 @@ def side(
         changed=changed,
     )
     fetching = Fetching(store=nearest, archiver=own.archiver, generations=generations, home=own.home)
+    under_way = UnderWay(common.time.now_s, changed)
     restoring = Restoring(
         fetching=fetching,
         storage=ports.storage,
         checkpoints=services.checkpoints,
         restore=services.restore,
         steps=OrderSteps(ports.journal, ports.clock),
-        ways=_way_back(ports, services, declared, fleet),
+        ways=_way_back(ports, services, declared, under_way, fleet),
         left=_left(declared),
         node=node,
     )
@@ -114,7 +117,7 @@ def side(
         time=common.time,
         notes=notes,
         report=common.report,
-        acts=restoring.acts,
+        restoring=restoring,
     )
     copying = Copying(targets=targets, source=nearest, key=ports.key, fleet=fleet, node=node)
     watch = TargetWatch(
@@ -126,7 +129,7 @@ def side(
     )
 
 
-def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, fleet: str) -> WayBack:
+def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, under_way: UnderWay, fleet: str) -> WayBack:
     initialising = Initialising(
         runtime=ports.runtime,
         door=services.door,
@@ -142,7 +145,13 @@ def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, fleet
         wanted = services.wanted.read()
         return wanted.guests[service].parts if wanted is not None and service in wanted.guests else ()
 
-    return WayBack(declared, initialising, Loading(services.door, lambda: declared.timeout_s), parts)
+    return WayBack(
+        declared=declared,
+        initialising=initialising,
+        loading=Loading(services.door, lambda: declared.timeout_s),
+        under_way=under_way,
+        parts=parts,
+    )
 
 
 def _left(declared: Declarations) -> Callable[[str], tuple[str, ...]]:

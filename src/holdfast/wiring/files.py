@@ -1,10 +1,11 @@
-"""What a fleet directory consists of and names: its files, images in a registry, certificates."""
+"""What a fleet directory consists of and names: its files, images in a registry, certificates; and archives."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.model.certificate import CertificateFacts
+    from holdfast.ports.archive import Archiver
     from holdfast.ports.fleet_directory import FleetDirectory
     from holdfast.ports.registry import Registry
 
@@ -29,3 +30,8 @@ class SystemFiles:
         from holdfast.adapters.certificates import x509
 
         return x509.facts(der)
+
+    def archiver(self) -> "Archiver":
+        from holdfast.adapters.archive.process import ProcessArchiver
+
+        return ProcessArchiver()

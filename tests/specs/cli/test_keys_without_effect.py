@@ -20,7 +20,7 @@ def fleet_of(service: Service) -> Fleet:
     return small_fleet({"web": 1, "db": service}, ("w1", "w2"))
 
 
-SNAPSHOT = fleet_of(with_volumes(DATA, snapshot=Snapshot("cli")))
+SNAPSHOT = fleet_of(with_volumes(DATA, snapshot=Snapshot("exec: dump")))
 
 
 def declare(one: Scene, fleet: Fleet) -> None:
@@ -35,8 +35,8 @@ def test_a_plan_and_an_apply_refuse_a_key_that_is_new_with_its_line(tmp_path: Pa
             one.operator.does(verb, *(["db"] if verb == "deploy" else []), "--json", code=INVALID)
             said = one.operator.complaint
             assert said["code"] == "invalid_fleet"
-            assert "services/db.toml:" in said["message"] and "not built yet" in said["message"]
-            assert "or remove the key" in said["message"]
+            assert "services/db.toml:" in said["message"] and "no command would bring the dump back" in said["message"]
+            assert "write restore = " in said["message"]
         assert one.rig.head == before
 
     scene(tmp_path, story)
@@ -52,7 +52,7 @@ def test_where_the_key_is_applied_a_plan_warns_and_changes_nothing(tmp_path: Pat
         found = one.operator.shows("plan")
         assert [change["address"] for change in found["changes"]] == ["node.w1", "service.web"]
         assert len(found["warnings"]) == 1
-        assert "Warning: not built yet" in one.operator.does("plan")
+        assert "Warning: no command would bring" in one.operator.does("plan")
 
     scene(tmp_path, story, SNAPSHOT)
 
@@ -78,7 +78,7 @@ def test_validate_warns_because_it_does_not_know_what_is_applied(tmp_path: Path)
         assert found["valid"] is True and len(found["warnings"]) == 1
         assert "holdfast plan refuses it if it is new" in found["warnings"][0]
         one.operator.does("validate")
-        assert "warning: not built yet" in one.operator.err.getvalue()
+        assert "warning: no command would bring" in one.operator.err.getvalue()
         declare(one, small_fleet())
         assert one.operator.shows("validate")["warnings"] == []
 

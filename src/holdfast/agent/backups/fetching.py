@@ -28,7 +28,7 @@ class Fetching:
         return await self._store.named(service, digest)
 
     async def unpack(
-        self, found: VerifiedReceipt, sealed_key: str, top: str, place: str = "restore", tell: Tell = _untold
+        self, found: VerifiedReceipt, sealed_key: str, top: str, tell: Tell = _untold, place: str = "restore"
     ) -> Unpacked:
         """`sealed_key`: an operator sealed it to this node; "": the target has one that this node can open.
         `place`: what it is for, which has its own directory at the archiver."""

@@ -1,8 +1,9 @@
 """Back services up at their times and by order, and report it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,11 +11,13 @@ from msgspec.structs import replace
 from holdfast.agent.backups.books import Books
 from holdfast.agent.backups.declared import Declarations, Wanted
 from holdfast.agent.backups.notes import Notes
+from holdfast.agent.backups.restores.restoring import Restoring
 from holdfast.agent.backups.rounds import Rounds
+from holdfast.agent.backups.runs import LOOK_S, ended
 from holdfast.agent.keeper import Act, OrderRun, Revision, Stage
 from holdfast.agent.time import NodeTime
 from holdfast.errors import HoldfastError, Invalid
-from holdfast.model.backup_report import BackupState, TargetReport
+from holdfast.model.backup_report import BackupState, RestoreState, TargetReport
 from holdfast.reconcile import backup_due as rules
 from holdfast.reconcile.backup_due import Book
 
@@ -27,6 +30,7 @@ TROUBLE_MAX = 200
 class BackupsReport(Struct, frozen=True, omit_defaults=True):
     backups: tuple[BackupState, ...] = ()
     targets: tuple[TargetReport, ...] = ()
+    restores: tuple[RestoreState, ...] = ()
 
     def shorter(self, stage: Stage) -> "BackupsReport":
         if stage == "nothing":
@@ -35,11 +39,12 @@ class BackupsReport(Struct, frozen=True, omit_defaults=True):
             return self
         kept = self.backups[:FEW] if stage == "few" else self.backups
         short = tuple(replace(one, trouble=one.trouble[:TROUBLE_MAX], copies=()) for one in kept)
-        return BackupsReport(short, tuple(replace(one, reason=one.reason[:TROUBLE_MAX]) for one in self.targets))
+        targets = tuple(replace(one, reason=one.reason[:TROUBLE_MAX]) for one in self.targets)
+        return BackupsReport(short, targets, self.restores)
 
 
 class Backups:
-    """`report` is called when its section changed; `acts` are those that bring backups back."""
+    """`report` is called when its section changed."""
 
     name = "backups"
 
@@ -52,7 +57,7 @@ class Backups:
         time: NodeTime,
         notes: Notes,
         report: Callable[[], None],
-        acts: Mapping[str, Act],
+        restoring: Restoring,
     ) -> None:
         self._declared = declared
         self._books = books
@@ -60,10 +65,11 @@ class Backups:
         self._time = time
         self._notes = notes
         self._report = report
+        self._restoring = restoring
         self._bell = asyncio.Event()
         self._section = BackupsReport()
         self.acts: Mapping[str, Act] = {
-            **acts,
+            **restoring.acts,
             "backup": Act(self._ordered, "compensate", "what was asked for is noted: holdfast backup list"),
         }
 
@@ -78,7 +84,7 @@ class Backups:
     def show(self) -> None:
         """Something that is reported may have changed."""
         states = tuple(self._state(wanted) for _, wanted in sorted(self._declared.found.items()))
-        section = BackupsReport(states, self._rounds.targets())
+        section = BackupsReport(states, self._rounds.targets(), self._restoring.states())
         if section != self._section:
             self._section = section
             self._report()
@@ -91,12 +97,22 @@ class Backups:
             if due is not None:
                 await self._rounds.back_up(due)
             else:
-                await self._rounds.prune_grown()
-                await self._rounds.read_back()
+                await self._until_due(self._rounds.care())
             self.show()
             with suppress(TimeoutError):
                 async with asyncio.timeout(AGAIN_S if self._due() is not None else self._pause_s()):
                     await self._bell.wait()
+
+    async def _until_due(self, care: Coroutine[Any, Any, None]) -> None:
+        """A target that is slow to read delays no backup."""
+        task = asyncio.ensure_future(care)
+        try:
+            while not task.done() and self._due() is None:
+                await asyncio.wait({task}, timeout=LOOK_S)
+            if task.done():
+                task.result()
+        finally:
+            await ended(task)
 
     def _open_books(self) -> None:
         """From now on a service is known to need backups, and a stale one is noticed."""

@@ -101,7 +101,7 @@ class Drilling:
         receipt = found.receipt
         tell("restoring", None)
         unpacked = await self._fetching.unpack(
-            found, "", self._scratch.path(proof.id), "drill", lambda progress: tell("restoring", progress)
+            found, "", self._scratch.path(proof.id), lambda progress: tell("restoring", progress), "drill"
         )
         header = unpacked.header
         if (header.node, header.sequence, header.epoch) != (receipt.node, receipt.sequence, receipt.epoch):

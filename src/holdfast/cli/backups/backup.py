@@ -5,6 +5,7 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli.backups import backup_view
+from holdfast.cli.backups.progress_lines import ProgressLines
 from holdfast.cli.flags import Parser
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.orders import order_and_wait, order_results, order_sign
@@ -70,7 +71,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 def _made(
     poll: ReportPoll, service: str, node: str, order: str, until_s: float, args: Namespace, box: Toolbox
 ) -> BackupMade:
-    shown = -1
+    lines = ProgressLines(box)
     while True:
         state = _state(poll, service, node)
         if state is not None and state.last is not None and state.last.order == order:
@@ -81,8 +82,8 @@ def _made(
                 remedy=f"holdfast status; the node tries again: holdfast backup list {service}",
                 code="backup_failed",
             )
-        if state is not None and state.running_s and state.done_bytes and not args.json:
-            shown = _progress(state, shown, box)
+        if state is not None and state.running_s and not args.json:
+            lines.show(state.done_bytes, state.total_bytes, state.running_s)
         left_s = until_s - box.clock.monotonic_s()
         if left_s <= 0:
             raise Unreachable(
@@ -91,19 +92,6 @@ def _made(
                 code="backup_under_way",
             )
         poll.rest(left_s)
-
-
-def _progress(state: BackupState, shown: int, box: Toolbox) -> int:
-    """A line for each tenth, or for each 64 MiB if the end is not known; the rate is that since its begin."""
-    is_known = state.total_bytes >= state.done_bytes
-    tenths = int(state.done_bytes * 10 / state.total_bytes) if is_known else state.done_bytes >> 26
-    if tenths <= shown:
-        return shown
-    rate = state.done_bytes / max(box.clock.now_s() - state.running_s, 0.1)
-    total = f" of {size(state.total_bytes)}" if is_known else ""
-    left = f", {(state.total_bytes - state.done_bytes) / rate:.0f} s left" if is_known and rate else ""
-    box.terminal.remark(f"{size(state.done_bytes)}{total}, {size(int(rate))}/s{left}")
-    return tenths
 
 
 def _state(poll: ReportPoll, service: str, node: str) -> BackupState | None:

@@ -5,6 +5,7 @@ from argparse import Namespace
 from msgspec import UNSET
 
 from holdfast.cli.backups import backup_view, key_for_node
+from holdfast.cli.backups.restore_progress import RestoreProgress
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet.signing import operator_signer
 from holdfast.cli.nodes import fleet_view
@@ -68,7 +69,12 @@ def run(args: Namespace, box: Toolbox) -> int:
         _tell(one, node, view, args, box)
     if not args.beside:
         box.terminal.confirm("Replace the data?", "not restored")
-    return order_and_wait.carry_out(action, target, (node,), view, args, box, arguments)
+    meanwhile = RestoreProgress(service, node, view, box).show if not args.json else _nothing
+    return order_and_wait.carry_out(action, target, (node,), view, args, box, arguments, meanwhile)
+
+
+def _nothing() -> None:
+    return None
 
 
 def _chosen(service: str, view: FleetView, args: Namespace) -> VerifiedReceipt:

@@ -11,6 +11,7 @@ from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.orders import order_basis, order_fleet, order_results, order_sign, order_submit
 from holdfast.cli.orders.order_results import Ended, Given
+from holdfast.cli.orders.order_submit import Meanwhile
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import HoldfastError, SignatureRequired, TryLater
 from holdfast.model import ssh_key
@@ -40,11 +41,13 @@ def carry_out(
     args: Namespace,
     box: Toolbox,
     arguments: Mapping[str, str] = NONE,
+    meanwhile: Meanwhile = lambda: None,
 ) -> int:
+    """`meanwhile` is called now and then while it waits."""
     given = ordered(action, target, nodes, arguments, view, args, box)
     if args.detach:
         return order_results.show_detached(action, target, given, args, box)
-    return order_results.show(action, target, ended(given, view, args, box), args, box)
+    return order_results.show(action, target, ended(given, view, args, box, meanwhile), args, box)
 
 
 def ordered(
@@ -87,13 +90,15 @@ def _name_silent(given: Sequence[Given], view: FleetView, args: Namespace, box: 
             )
 
 
-def ended(given: Sequence[Given], view: FleetView, args: Namespace, box: Toolbox) -> list[Ended]:
+def ended(
+    given: Sequence[Given], view: FleetView, args: Namespace, box: Toolbox, meanwhile: Meanwhile = lambda: None
+) -> list[Ended]:
     desk = order_fleet.desk(view.hub, args, box)
     until_s = box.clock.monotonic_s() + order_sign.seconds(args.timeout, "--timeout")
     found: list[Ended] = []
     try:
         for one in given:
-            found.append(_end(desk, one, view, until_s - box.clock.monotonic_s(), box))
+            found.append(_end(desk, one, view, until_s - box.clock.monotonic_s(), box, meanwhile))
     except KeyboardInterrupt:
         _tell_what_goes_on(given[len(found) :], args, box)
         raise
@@ -149,10 +154,10 @@ def _submit(
     return Given(node, desk.submit(replace(drafted, signatures=(signature,))))
 
 
-def _end(desk: OrderDesk, given: Given, view: FleetView, wait_s: float, box: Toolbox) -> Ended:
+def _end(desk: OrderDesk, given: Given, view: FleetView, wait_s: float, box: Toolbox, meanwhile: Meanwhile) -> Ended:
     try:
         slow = "" if view.nodes[given.node].silence else given.node  # a silent one is named already
-        got = order_submit.awaited(desk, view.applied, given.node, given.id, box, max(0.0, wait_s), slow)
+        got = order_submit.awaited(desk, view.applied, given.node, given.id, box, max(0.0, wait_s), slow, meanwhile)
         return Ended(given, *got)
     except TryLater as trouble:
         return Ended(given, trouble=trouble)

@@ -1,7 +1,7 @@
 """`holdfast order submit FILE`: send an order with enough signatures to the hub."""
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from shlex import quote
 
 import msgspec
@@ -31,6 +31,8 @@ FETCH_S = 5.0  # a node that is connected has fetched an order by then
 PROOF_S = 5.0  # a node's next signed report follows its result
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
 _ENDED = ("done", "failed", "refused", "expired")
+
+Meanwhile = Callable[[], None]
 
 
 def declare(parser: Parser) -> None:
@@ -90,10 +92,17 @@ def submit(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: s
 
 
 def awaited(
-    hub: OrderDesk, applied: Applied, node: str, order: str, box: Toolbox, wait_s: float = WAIT_S, slow: str = ""
+    hub: OrderDesk,
+    applied: Applied,
+    node: str,
+    order: str,
+    box: Toolbox,
+    wait_s: float = WAIT_S,
+    slow: str = "",
+    meanwhile: Meanwhile = lambda: None,
 ) -> tuple[OrderView, bool]:
     """The result, and whether the node signed it: its signed report may arrive a moment later. `slow`: the node to name
-    if it does not fetch the order."""
+    if it does not fetch the order. `meanwhile` is called between two looks."""
     began_s = box.clock.monotonic_s()
     deadline_s = began_s + wait_s
     pause_s = PAUSE_S
@@ -115,6 +124,7 @@ def awaited(
         elif slow and view is not None and view.state == "waiting" and box.clock.monotonic_s() - began_s > FETCH_S:
             box.terminal.remark(f"{slow} has not fetched order {order} yet: its agent or its connection may be down")
             slow = ""
+        meanwhile()
         box.clock.sleep(pause_s)
         pause_s = min(pause_s * 2, PAUSE_S_MAX)
 

@@ -1,1 +1,1 @@
-"""Backups that a command of the service makes, and their way back."""
+"""Backups that a command of the service makes."""

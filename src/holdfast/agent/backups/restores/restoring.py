@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from holdfast.agent.backups.dumps.way_back import WayBack
 from holdfast.agent.backups.fetching import Fetching
+from holdfast.agent.backups.restores.way_back import WayBack
 from holdfast.agent.keeper import Act, OrderRun
 from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.data.checkpoints import Checkpoints
@@ -19,6 +19,7 @@ from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.data.restore import Restore
 from holdfast.gate import copies
 from holdfast.model.backup import VerifiedReceipt
+from holdfast.model.backup_report import RestoreState
 from holdfast.model.checkpoint import Taken
 from holdfast.ports.storage import Checkpoint, Receivable, Storage
 
@@ -55,6 +56,10 @@ class Restoring:
             "fetch-backup": Act(self._beside, "resume", "half of a copy is of no use"),
         }
 
+    def states(self) -> tuple[RestoreState, ...]:
+        """What is under way, for the report."""
+        return self._ways.under_way.states()
+
     async def _beside(self, run: OrderRun) -> str:
         made = await self._fetched(run)
         return f"{made.service} has the backup as checkpoint {made.id} on this node: {made.size_bytes} bytes"
@@ -73,13 +78,16 @@ class Restoring:
             return present[0]
         found = await self._fetching.named(proof.service, digest)
         await self._ways.clear(proof.service)
+        tell = self._ways.under_way.begin(proof.service, found.receipt.size_bytes)
         top = await _in_thread(partial(self._storage.receive, proof))
         try:
-            unpacked = await self._fetching.unpack(found, run.proof.arguments.get("key", ""), top)
+            unpacked = await self._fetching.unpack(found, run.proof.arguments.get("key", ""), top, tell)
             drop = await self._ways.load(proof, top, unpacked.header)
         except BaseException:
             await asyncio.shield(_in_thread(partial(self._storage.drop_received, proof)))
             raise
+        finally:
+            self._ways.under_way.end(proof.service)
         return await self._kept(run, found, proof, drop)
 
     async def _kept(

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from holdfast.agent.backups.declared import Declarations
-from holdfast.agent.backups.dumps.initialising import Initialising
 from holdfast.agent.backups.loading import Loading
+from holdfast.agent.backups.restores.initialising import Initialising
+from holdfast.agent.backups.restores.under_way import UnderWay
 from holdfast.errors import Failed
 from holdfast.model import dump
 from holdfast.model.archive import Header
@@ -17,7 +18,16 @@ Parts = Callable[[str], tuple[Part, ...]]
 class WayBack:
     """`parts` answers the components of a service as this node must run it; () if it must not."""
 
-    def __init__(self, declared: Declarations, initialising: Initialising, loading: Loading, parts: Parts) -> None:
+    def __init__(
+        self,
+        *,
+        declared: Declarations,
+        initialising: Initialising,
+        loading: Loading,
+        under_way: UnderWay,
+        parts: Parts,
+    ) -> None:
+        self.under_way = under_way
         self._declared = declared
         self._initialising = initialising
         self._loading = loading
@@ -43,6 +53,7 @@ class WayBack:
             )
         if not self._loading.needs(header, wanted.snapshot, service):
             return ()
+        self.under_way.load(service)
         async with self._initialising.healthy(part, proof, self._declared.timeout_s) as container:
             await self._loading.load(container, service, top, header, wanted.snapshot)
         return (*((dump.NAME,) if header.dump == dump.NAME else ()), *wanted.left)

@@ -1,0 +1,1 @@
+"""Backups brought back by order, with a container that loads a dump."""
