@@ -13,7 +13,16 @@ from holdfast.ports import runtime, storage
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
 # Only the gate makes these. A verified order is none of them: it says what is wanted, not that it may be done.
-PROOFS = {"Allowed", "Discardable", "Receivable", "Restorable", "Purgeable", "Disposable", "Returnable", "Prunable"}
+PROOFS = {
+    "Allowed",
+    "Discardable",
+    "Receivable",
+    "Restorable",
+    "Purgeable",
+    "Disposable",
+    "Returnable",
+    "Prunable",
+}
 STREAMS = {"logs", "exec"}  # orders that open a stream: the gate is asked for them too
 
 # What a port can do to the world without a decision, and why nothing is mounted, started, stopped, removed, written
@@ -185,6 +194,7 @@ TARGETS = {
     "S3Target": "adapters/backup_target/s3.py",
     "HubTarget": "adapters/backup_target/hub.py",
     "ResticTarget": "adapters/backup_target/restic.py",
+    "UsbDisk": "adapters/backup_target/usb.py",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -189,11 +189,12 @@ def test_a_call_leaves_the_loop_free(server: Seaweed) -> None:
     [
         b"AWS_ACCESS_KEY_ID=a\nAWS_SECRET_ACCESS_KEY=b/c=\n",
         b"# mine\nexport AWS_ACCESS_KEY_ID=a\nexport AWS_SECRET_ACCESS_KEY='b/c='\nAWS_SESSION_TOKEN=",
-        b'AWS_SECRET_ACCESS_KEY="b/c="\r\nAWS_ACCESS_KEY_ID = a\r\nAWS_REGION=x',
+        b'AWS_SECRET_ACCESS_KEY="b/c="\r\nAWS_ACCESS_KEY_ID = a\r\nAWS_ROLE=x',
     ],
 )
 def test_credentials_are_lines_as_in_an_env_file(text: bytes) -> None:
     assert credentials(text) == Credentials("a", "b/c=")
+    assert credentials(text + b"\nAWS_REGION=eu-1\n") == Credentials("a", "b/c=", region="eu-1")
 
 
 @pytest.mark.parametrize("text", [b"", b"\xff\xfe", b"AWS_ACCESS_KEY_ID=a", b"a:b", b"AWS_SECRET_ACCESS_KEY=b"])

@@ -14,6 +14,7 @@ from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model.fleet import Storage
 from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Progress, Ship, Stored, Tell, Unpacked, UnpackJob
+from holdfast.ports.backup_target import Mountable
 from holdfast.wiring.agent_parts import BackupPorts
 
 Files = dict[str, bytes]
@@ -93,7 +94,8 @@ class MemoryTargets:
         self.made: dict[str, MemoryTarget] = {}
         self.secrets: dict[str, bytes] = {}
 
-    def open(self, storage: Storage, secret: bytes) -> MemoryTarget:
+    def open(self, storage: Storage, secret: bytes, proof: Mountable | None) -> MemoryTarget:
+        assert (proof is not None) == (storage.type == "usb")
         self.secrets[storage.name] = secret
         return self.made.setdefault(storage.name, MemoryTarget(storage.durable_id))
 

@@ -20,6 +20,7 @@ from holdfast.model.proven_address import ProvenAddress, owns
 from holdfast.model.revision import Entry
 from holdfast.model.trust import Trust
 from holdfast.ports.allowed import Allowed
+from holdfast.ports.backup_target import Mountable
 from holdfast.ports.storage import DataDirectory
 from tests.fleets.build import operator_signer
 
@@ -92,6 +93,10 @@ def mounting(gate: Any) -> Iterator[str]:
             yield f"write {asked!r} of {service} over {found}: {answer}"
     if isinstance(gate.may_reach(ProvenAddress(7, "service.web"), "/etc/hosts", "/data", NODE), Allowed):
         yield "a path that no signature approved is reached"
+    for address, permitted in (("storage.stick", True), ("storage.other", False), ("service.stick", False)):
+        answer = gate.may_mount_storage("stick", ProvenAddress(7, address), "1234-ABCD", NODE)
+        if (answer == Mountable("stick", "1234-ABCD")) is not permitted:
+            yield f"a proof about {address} mounts stick: {answer}"
 
 
 def permitting(port: Any) -> Iterator[str]:

@@ -80,6 +80,7 @@ def _begun(place: Path, host: str) -> Seaweed:
         str(WEED), "server", f"-dir={place / 'data'}", f"-ip={host}", f"-ip.bind={host}", "-filer", "-s3",
         "-s3.autoCreateBucket", f"-s3.config={place / 's3.json'}", "-master.telemetry=false", "-volume.max=20",
         "-master.volumeSizeLimitMB=64", "-volume.minFreeSpace=1", "-s3.iam=false", "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
         f"-filer.localSocket={place / 'filer.sock'}", f"-s3.localSocket={place / 's3.sock'}",
         *(f"-{part}.port={port}" for part, port in ports.items()),
         *(f"-{part}.port.grpc={free_port()}" for part in PARTS),

@@ -4,16 +4,18 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
-from tests.fleets.backup_targets import mounted
+from tests.fleets.backup_targets import mounted, run
 from tests.fleets.lab import LabUnderTest, lab
 from tests.fleets.seaweed import MINE, Seaweed, seaweed
 from tests.fleets.waiting import wait_until
+from tests.lab.product import PYTHON
 from tests.lab.test_backups import NAME, SERVICE, back_up, backups, data, fill, store, tree
 
 pytestmark = pytest.mark.lab
@@ -105,7 +107,65 @@ def test_a_backup_lies_on_every_target_and_comes_back_from_each_that_is_left(sta
         if lost == "disk":
             shutil.rmtree(next(path for path in disk.iterdir() if path.is_dir() and path.name != "lost+found"))
         else:
-            shutil.rmtree(stage.folder / "repository" / "data")
+            (stage.folder / "repository" / "data").rename(stage.folder / "away")
     (data(made) / "deep" / "big").write_bytes(b"damaged")
     made.run("restore", NAME, "--yes").ok()
     assert tree(data(made)) == before, "from the bucket alone"
+    (stage.folder / "away").rename(stage.folder / "repository" / "data")
+
+
+# ---- a disk that the node has mounted
+
+
+USB = "0b1c2d3e-0000-4000-8000-0000000000dd"
+
+
+@contextmanager
+def plugged(image: Path) -> Iterator[None]:
+    done = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True, check=True)
+    try:
+        yield
+    finally:
+        run("losetup", "--detach", done.stdout.strip())
+
+
+def unit(made: LabUnderTest) -> bool:
+    """What holdfast-mounts.path does on a machine with systemd, once."""
+    if (Path(made.node("w1")["dirs"]["state"]) / "agent" / "mounts" / "requests").exists():
+        words = ("/var/lib/holdfast/agent/mounts", "/run/holdfast/storage")  # as the node sees them
+        made.enter("w1", PYTHON, "-m", "holdfast.mounts", *words).ok()
+    return True
+
+
+def mounted_in_node(made: LabUnderTest) -> bool:
+    return "/storage/stick " in made.enter("w1", "cat", "/proc/self/mountinfo").ok().out
+
+
+def test_a_disk_is_mounted_by_its_uuid_yanked_and_levelled_when_it_is_back_h48_h49(stage: Stage) -> None:
+    made, image = stage.lab, stage.folder / "stick"
+    run("truncate", "-s", "128M", image)
+    run("mkfs.ext4", "-q", "-U", USB, image)
+    file = made.fleet / "fleet.toml"
+    file.write_text(file.read_text() + target("stick", type="usb", durable_id=USB, nodes=["w1"]))
+    made.run("apply", "--yes").ok()
+
+    def told() -> dict[str, str]:
+        found = json.loads(made.run("backup", "list", "--json").ok().out)["targets"]
+        return {one["name"]: one["state"] for one in found}
+
+    wait_until(lambda: told().get("stick") == "missing", lambda: str(told()))
+    unit(made)
+    with plugged(image):
+        wait_until(lambda: unit(made) and told()["stick"] == "attached", lambda: str(told()))
+        assert mounted_in_node(made)
+        back_up(made)
+        wait_until(lambda: "stick" in copies(made), lambda: str(copies(made)))
+        made.enter("w1", "umount", "-l", "/run/holdfast/storage/stick").ok()
+        (data(made) / "later").write_text("made while the disk was away")
+        assert back_up(made)["target"] == "hub"
+        wait_until(lambda: told()["stick"] == "missing" or not mounted_in_node(made), "it is noticed")
+        assert "stick" not in copies(made)
+        wait_until(lambda: unit(made) and "stick" in copies(made), lambda: str(told()))
+        file.write_text(file.read_text().replace('name = "stick"', 'name = "stick"\nstate = "disconnected"'))
+        made.run("apply", "--yes").ok()
+        wait_until(lambda: unit(made) and not mounted_in_node(made), "it is unmounted, so that it can be taken away")

@@ -209,7 +209,7 @@ def test_a_disk_is_mounted_for_the_agent_which_has_no_right_to_mount_h48(fleet: 
         return found
 
     try:
-        machine.sh("ln -s /opt/holdfast/.venv/bin/holdfast-mounts /usr/local/bin/")
+        machine.sh("ln -sf /opt/holdfast/.venv/bin/holdfast-mounts /usr/local/bin/")
         machine.sh("systemctl enable --now holdfast-mounts.path")
         assert fleet.unit("holdfast-mounts.path", "ActiveState") == "active"
         assert ask("mount")["state"] == "mounted", machine.sh("journalctl --no-pager --unit holdfast-mounts")
@@ -223,6 +223,56 @@ def test_a_disk_is_mounted_for_the_agent_which_has_no_right_to_mount_h48(fleet: 
         assert place not in machine.sh(f"cat /proc/{agent}/mountinfo")
     finally:
         machine.sh(f"losetup --detach {loop}; rm -rf /root/disk {home}")
+
+
+NOTES = """node = "w1"
+
+[[components]]
+name = "web"
+image = "REGISTRY/hello:1"
+
+[[components.volumes]]
+name = "files"
+path = "/data"
+protect = "backup"
+"""
+STICK = "0b1c2d3e-0000-4000-8000-0000000000ee"
+
+
+def test_a_disk_gets_backups_under_the_shipped_units_and_what_it_missed_when_it_is_back_h48(
+    fleet: MachineFleet,
+) -> None:
+    """Mounted by holdfast-mounts.path; written by an agent that may not mount."""
+    machine = fleet.machine
+    machine.sh("ln -sf /opt/holdfast/.venv/bin/holdfast-mounts /usr/local/bin/")
+    machine.sh("systemctl enable --now holdfast-mounts.path")
+    loop = machine.sh(DISK.replace("UUID", STICK).replace("16M", "128M").replace("/root/disk", "/root/stick")).strip()
+    file, place = fleet.fleet / "fleet.toml", "/run/holdfast/storage/stick"
+    table = f'\n[[storage]]\nname = "stick"\ntype = "usb"\ndurable_id = "{STICK}"\nnodes = ["{NODE}"]\n'
+
+    def held() -> set[str]:
+        found = fleet.run("backup", "list", "notes", "--json").ok().json["backups"]
+        return {one["target"] for one in found[-1]["copies"]} if found else set()
+
+    try:
+        file.write_text(file.read_text() + table)
+        fleet.write("notes", NOTES)
+        fleet.run("apply", "--yes").ok()
+        fleet.run("backup", "notes", "--wait").ok()
+        wait_until(lambda: held() == {"hub", "stick"}, lambda: fleet.run("backup", "list").err)
+        assert machine.sh(f"ls -A {place}").split() and ".holdfast-target" in machine.sh(f"ls -A {place}")
+        agent = fleet.unit("holdfast-agent", "MainPID")
+        assert not int(machine.sh(f"grep CapBnd /proc/{agent}/status").split()[1], 16) & 1 << 21, "CAP_SYS_ADMIN"
+        machine.sh(f"umount -l {place}")
+        wait_until(lambda: machine.run("mountpoint", "-q", place).code == 0, "the agent has it mounted again")
+        fleet.run("backup", "notes", "--wait").ok()
+        wait_until(lambda: held() == {"hub", "stick"}, lambda: fleet.run("backup", "list").err)
+    finally:
+        fleet.gone("notes")
+        file.write_text(file.read_text().replace(table, ""))
+        fleet.run("apply", "--yes", "--allow-removals", "2").ok()
+        wait_until(lambda: machine.run("mountpoint", "-q", place).code != 0, "it is unmounted")
+        machine.sh(f"losetup --detach {loop}; rm -rf /root/stick")
 
 
 def test_a_boot_brings_everything_back_h16(fleet: MachineFleet) -> None:

@@ -3,12 +3,16 @@
 import asyncio
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.backup_target import troubles
 from holdfast.adapters.backup_target.memory import MemoryTarget
+from holdfast.agent.backups.targets.spread import OTHER_S
 from holdfast.model.backup_key import parse
 from holdfast.model.fleet import Fleet, Storage, StoragePolicy
+from holdfast.ports.backup_target import Prunable
+from holdfast.trust import receipts
 from tests.fleets.agents import until
 from tests.fleets.deploying import Scene
 from tests.scenarios.test_backups import (
@@ -103,6 +107,28 @@ def test_a_receipt_is_stored_where_everything_that_it_names_is_and_nowhere_else(
     play_backups(story, with_targets(NAS))
 
 
+def test_a_target_that_takes_for_ever_delays_a_backup_by_half_a_minute_once() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        nas, tried = other(one), list[str]()
+        put = nas.put
+
+        async def hanging(key: str, content: bytes) -> None:
+            tried.append(key)
+            await asyncio.sleep(1000.0)
+
+        nas.put = hanging  # type: ignore[method-assign]
+        one.machine.storage.contents["web"].update({f"book/{number}": b"%d" % number for number in range(20)})
+        await ordered(one, "backup")
+        before_s = one.rig.loop.time()
+        await made(one, 2, 300.0)
+        assert one.rig.loop.time() - before_s < 2 * OTHER_S and len(tried) <= 2
+        nas.put = put  # type: ignore[method-assign]
+        await level(one, at_most_s=2 * HOUR_S)
+
+    play_backups(story, with_targets(NAS))
+
+
 def test_what_the_hub_lost_is_copied_back_from_another_target() -> None:
     async def story(one: Scene) -> None:
         await level(one)
@@ -193,3 +219,111 @@ def test_a_copy_on_the_machine_of_the_data_is_said_to_be_one() -> None:
         assert {each.target: each.same_machine for each in state(one).copies} == {"hub": False, "box": True}
 
     play_backups(story, with_targets(Storage("box", "local-dir", "box-1", location="/srv/box")))
+
+
+@pytest.mark.parametrize("cut", range(1, 7))
+def test_an_agent_that_is_killed_while_it_prunes_leaves_no_receipt_without_its_objects_and_goes_on(cut: int) -> None:
+    """At each deletion, before and after it (I-28)."""
+
+    def whole(objects: dict[str, bytes], one: Scene) -> bool:
+        keys = {"w1": one.machine.key.line}
+        found = [
+            receipts.verify(content, one.machine.membership.fleet, "web", keys).receipt
+            for key, content in objects.items()
+            if parse(key).kind == "receipts"
+        ]
+        digests = {parse(key).digest for key in objects}
+        return all({each.manifest.digest, *(pack.digest for pack in each.packs)} <= digests for each in found)
+
+    def sequences(objects: dict[str, bytes]) -> list[int]:
+        return [parse(key).sequence for key in sorted(objects) if parse(key).kind == "receipts"]
+
+    async def story(one: Scene) -> None:
+        await asyncio.sleep(60.0)  # the first one is read back
+        nas, deaths = other(one), list[int]()
+        delete = nas.delete
+
+        async def dying(key: str, proof: Prunable) -> None:
+            deaths.append(1)
+            if len(deaths) == cut and cut % 2:
+                await asyncio.sleep(10_000.0)  # killed before it
+            await delete(key, proof)
+            if len(deaths) == cut:
+                await asyncio.sleep(10_000.0)  # killed after it
+
+        for number in range(2, 6):
+            nas.delete = dying if number == 5 else delete  # type: ignore[method-assign]
+            write(one, b"%d" % number)
+            await ordered(one, "backup")
+            await until(one.rig, lambda: stored(one)[-1].receipt.sequence == number, 600.0)  # noqa: B023
+            await asyncio.sleep(60.0)
+            assert whole(nas.objects, one) and whole(target(one), one)
+        await one.kill()
+        nas.delete = delete  # type: ignore[method-assign]
+        one.start()
+        await until(one.rig, lambda: 5 in (found := sequences(nas.objects)) and len(found) <= 3, 2 * HOUR_S)
+        assert whole(nas.objects, one) and whole(target(one), one)
+
+    play_backups(story, with_targets(replace(NAS, policy=StoragePolicy(retain=1)), retain=9))
+
+
+@pytest.mark.parametrize("where", ["hub", "nas"])
+def test_nothing_is_pruned_and_nothing_lost_where_a_target_is_full_r05(where: str) -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        full = one.machine.backups.target if where == "hub" else other(one)
+        assert isinstance(full, MemoryTarget)
+        before = dict(full.objects)
+        full.bytes_max = sum(map(len, before.values())) + 10
+        write(one, b"second" * 100)
+        await ordered(one, "backup")
+        if where == "nas":
+            await made(one, 2, 300.0)
+            await until(one.rig, lambda: "backup_not_copied" in one.findings(), 300.0)
+        else:
+            await until(one.rig, lambda: state(one).failures == 1, 300.0)
+            assert "is full" in one.findings()["backup_failed"]
+        await asyncio.sleep(HOUR_S / 4)
+        assert before.items() <= full.objects.items() and len(full.objects) <= len(before) + 1, "at most a key more"
+        full.bytes_max = 1 << 30
+        await until(one.rig, lambda: len(stored(one)) >= 2, 3 * HOUR_S)
+        await level(one, at_most_s=2 * HOUR_S)
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_a_target_that_is_slow_to_read_delays_no_backup() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        nas, asked = other(one), list[str]()
+
+        async def slow(key: str) -> bytes | None:
+            asked.append(key)
+            await asyncio.sleep(1000.0)
+            return None
+
+        nas.get = slow  # type: ignore[method-assign]
+        await until(one.rig, lambda: bool(asked), 300.0)
+        begun_s = one.rig.loop.time()
+        await ordered(one, "backup")
+        await made(one, 2, 300.0)
+        assert one.rig.loop.time() - begun_s < 60.0
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_a_target_that_fails_to_be_read_is_asked_last_from_then_on() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        (first,) = stored(one)
+        nas, asked = other(one), list[str]()
+
+        async def failing(key: str) -> bytes | None:
+            asked.append(key)
+            raise troubles.failing("nas", "it reads again and again")
+
+        nas.get = failing  # type: ignore[method-assign]
+        await ordered(one, "restore", "data.web", backup=first.digest)
+        assert len(asked) == 1, "the others answer all that follows"
+
+    play_backups(story, with_targets(replace(NAS, speed="fast")))

@@ -324,6 +324,7 @@ PREPARED = {  # command → lines before it
     "holdfast secret rotate {} --keep --for ADDRESS": "holdfast secret set pw",
     "holdfast secret rotate {} --keep --for alerts.{}": "holdfast secret set pw",
     "holdfast secret rotate {} --keep --for service.{}": "holdfast secret set pw",
+    "holdfast secret rotate {} --keep --for storage.{}": "holdfast secret set pw",
     "holdfast secret set NAME --file FILE": "echo value > x.plan",
     "holdfast sign FILE": SAVED,
     "holdfast sign FILE --key KEY": SAVED,

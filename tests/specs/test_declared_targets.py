@@ -6,16 +6,18 @@ from holdfast.errors import HoldfastError
 from holdfast.model.fleet import Storage
 from holdfast.wiring.targets import opener
 
+DIRECTORIES = ("/nonexistent/mounts", "/nonexistent/storage")
 KEYS = b"AWS_ACCESS_KEY_ID=a\nAWS_SECRET_ACCESS_KEY=b\nAWS_REGION=eu-1\n"
 
 
 def test_a_declared_target_becomes_the_product_of_its_type() -> None:
     made = {
-        "LocalDir": opener()(Storage("a", "local-dir", "box-1", location="/srv/box"), b""),
-        "S3Target": opener()(Storage("b", "s3", "cold-1", location="https://h.test/backups"), KEYS),
-        "ResticTarget": opener()(
+        "LocalDir": opener(*DIRECTORIES)(Storage("a", "local-dir", "box-1", location="/srv/box"), b"", None),
+        "S3Target": opener(*DIRECTORIES)(Storage("b", "s3", "cold-1", location="https://h.test/backups"), KEYS, None),
+        "ResticTarget": opener(*DIRECTORIES)(
             Storage("c", "restic", "ab" * 32, location="rest:https://h.test/"),
             b"RESTIC_PASSWORD=p\nRESTIC_REST_USERNAME=u\nRESTIC_REST_PASSWORD=q\n",
+            None,
         ),
     }
     assert {name: type(one).__name__ for name, one in made.items()} == {name: name for name in made}
@@ -35,4 +37,4 @@ def test_a_declared_target_becomes_the_product_of_its_type() -> None:
 )
 def test_what_cannot_be_a_target_is_said(storage: Storage, secret: bytes, words: str) -> None:
     with pytest.raises(HoldfastError, match=words):
-        opener()(storage, secret)
+        opener(*DIRECTORIES)(storage, secret, None)

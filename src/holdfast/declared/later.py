@@ -43,7 +43,6 @@ TABLE: Mapping[Row, Later] = {
         "start the hub with --alert-command, or write webhook or apprise here",
     ),
     # Inside the schema: fleet.toml.
-    ("Storage", "type", "usb"): Later("not built yet: no disk is mounted", _MOUNTED),
     ("Storage", "type", "nfs"): Later("not built yet: Holdfast mounts no share", _MOUNTED),
     ("Storage", "type", "cifs"): Later("not built yet: Holdfast mounts no share", _MOUNTED),
     ("Storage", "type", "pbs"): Later("not built yet: there are no guests whose images it could hold", _REMOVE_TABLE),

@@ -29,6 +29,7 @@ class Act(Enum):
     CLEAN_UP = "take away the containers this agent made for a service"
     RETIRE = "take away a container"
     MOUNT = "mount a volume of the service"
+    MOUNT_STORAGE = "mount a storage target"
     FETCH = "bring a backup back beside the data"
 
     # May destroy data.

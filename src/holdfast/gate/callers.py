@@ -32,6 +32,7 @@ ASKED: Mapping[Act, str] = {
     Act.CLEAN_UP: _DOOR,
     Act.RETIRE: _DOOR,
     Act.MOUNT: "gate/mounts.py",
+    Act.MOUNT_STORAGE: "gate/mounts.py",
     Act.REACH_HOST: "gate/mounts.py",
     Act.DESTROY_DATA: _ORDERS,
     Act.OVERWRITE_DATA: "gate/copies.py",

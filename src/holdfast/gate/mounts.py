@@ -1,11 +1,13 @@
-"""Whether a container may mount a path of this machine, and a volume may be filled or given to an owner. Pure."""
+"""Whether a container may mount a path of this machine, a volume may be filled or given to an owner, and a disk mounted
+as a storage target. Pure."""
 
 from holdfast.gate.acts import Act, Data, Provenance
 from holdfast.gate.authority import by_revision
-from holdfast.gate.decide import Decision, Deed, decide
+from holdfast.gate.decide import Decision, Deed, Park, decide
 from holdfast.gate.facts import NO_THING, Facts, data
 from holdfast.model.mounts import on_node
 from holdfast.model.proven_address import ProvenAddress
+from holdfast.ports.backup_target import Mountable
 from holdfast.ports.storage import DataDirectory
 
 
@@ -29,3 +31,9 @@ def may_write(
     signatures of grade destroy must have approved exactly what is `asked` (model/proven_address.py)."""
     facts = Facts(Provenance.OWN_EARLIER, data(found))
     return decide(Deed(Act.OVERWRITE_DATA, f"data.{service}", node, facts, by_revision(proof, asked), path))
+
+
+def may_mount_storage(name: str, proof: ProvenAddress, uuid: str, node: str) -> Mountable | Park:
+    """A file system by its UUID, as the target that the accepted revision names so."""
+    decision = decide(Deed(Act.MOUNT_STORAGE, f"storage.{name}", node, NO_THING, by_revision(proof), uuid))
+    return decision if isinstance(decision, Park) else Mountable(name, uuid)

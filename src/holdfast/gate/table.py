@@ -88,6 +88,7 @@ ROWS: tuple[Row, ...] = (
     Row((Act.MOUNT,), "apply", "this agent made the volume for this service", provenance=_OWN),
     Row((Act.MOUNT,), "apply", "there is no data to read or to damage", provenance=_NOT_MADE_HERE, data=_NO_LOSS),
     Row((Act.MOUNT,), "destroy", "this agent did not make the data", provenance=_NOT_MADE_HERE, data=_LOSS),
+    Row((Act.MOUNT_STORAGE,), "apply", "the accepted revision attaches it, for which it needed grade destroy"),
     Row((Act.DECOMMISSION,), "destroy", "the node no longer follows the fleet"),
     Row(
         (

@@ -8,7 +8,7 @@ from holdfast.model import storage_target
 from holdfast.model.fleet import Kept, Storage
 from holdfast.planning.complaint import Complaint
 
-NOT_BUILT = ("usb", "nfs", "cifs", "pbs")  # refused by declared/later.py
+NOT_BUILT = ("nfs", "cifs", "pbs")  # refused by declared/later.py
 _SEALED = {
     "s3": "AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=…",
     "restic": "RESTIC_PASSWORD=…",

@@ -33,6 +33,13 @@ class Prunable(Struct, frozen=True):
     key: str
 
 
+class Mountable(Struct, frozen=True):
+    """Proof that this file system may be mounted as the storage target of this name. Only gate/mounts.py makes it."""
+
+    name: str
+    uuid: str
+
+
 class BackupTarget(Protocol):
     async def put(self, key: str, content: bytes) -> None:
         """Complete and durable on return, or not there. The same object again: nothing to do. If other bytes lie under
@@ -62,5 +69,6 @@ class BackupTarget(Protocol):
     async def close(self) -> None: ...
 
 
-# A declared target and its opened credentials (b"" without any). Raises Invalid if that cannot be a target.
-OpenTarget = Callable[[Storage, bytes], BackupTarget]
+# A declared target, its opened credentials (b"" without any), and the proof for one that is mounted. Raises Invalid if
+# that cannot be a target.
+OpenTarget = Callable[[Storage, bytes, Mountable | None], BackupTarget]

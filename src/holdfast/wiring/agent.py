@@ -269,13 +269,15 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
         name_server=Dnsmasq(os.path.join(running.run_dir, f"dns-{node}")),
         resolver=DnspythonResolver(),
         notifier=partial(notifier_of, running.alert_networks),
-        backups=_backup_ports(home, member, key, opener),
+        backups=_backup_ports(home, member, running, key, opener),
         data_dir=running.data_dir,
         say=stderr_event,
     )
 
 
-def _backup_ports(home: SystemAgent, member: "Membership", key: "IdentityKey", opener: "Opener") -> "BackupPorts":
+def _backup_ports(
+    home: SystemAgent, member: "Membership", running: "Running", key: "IdentityKey", opener: "Opener"
+) -> "BackupPorts":
     from holdfast.adapters.archive.process import ProcessArchiver
     from holdfast.adapters.backup_target.hub import HubTarget
     from holdfast.adapters.sealing.age import AgeSealer
@@ -287,7 +289,7 @@ def _backup_ports(home: SystemAgent, member: "Membership", key: "IdentityKey", o
     return BackupPorts(
         archiver=ProcessArchiver(),
         target=HubTarget(home.requests(member, key), ssh_key.fingerprint(ssh_key.parse(member.hub_key))),
-        open=target_opener(),
+        open=target_opener(home.path("mounts"), os.path.join(running.run_dir, "storage")),
         sealer=AgeSealer(),
         opener=opener,
         keys=AgeIdentities(),

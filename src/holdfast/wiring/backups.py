@@ -42,7 +42,8 @@ def keepers(
         content=ports.acceptance.blob,
         secret=ports.secrets.value,
         facts=ports.journal,
-        fleet=fleet,
+        vouch=vouch,
+        member=(fleet, node),
     )
     spread, nearest = Store(Spread(targets), fleet), Store(Nearest(targets), fleet)
     declared = Declarations(ports.acceptance.blob, lambda: accepting.trust)

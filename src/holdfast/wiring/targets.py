@@ -3,17 +3,22 @@
 import re
 from functools import partial
 
+from holdfast.adapters.backup_target.usb import MountDesk, UsbDisk
 from holdfast.errors import Invalid
 from holdfast.model import storage_target
 from holdfast.model.fleet import Storage
-from holdfast.ports.backup_target import BackupTarget, OpenTarget
+from holdfast.ports.backup_target import BackupTarget, Mountable, OpenTarget
 
 
-def opener() -> OpenTarget:
-    """Products are imported when a target needs them: most nodes have none."""
+def opener(requests: str, mounted: str) -> OpenTarget:
+    """`requests` and `mounted` are the two directories of the unit holdfast-mounts. Products are imported when a target
+    needs them: most nodes have none."""
+    desk = MountDesk(requests, mounted)
 
-    def opened(storage: Storage, secret: bytes) -> BackupTarget:
+    def opened(storage: Storage, secret: bytes, proof: Mountable | None) -> BackupTarget:
         match storage.type:
+            case "usb" if proof is not None:
+                return UsbDisk(desk, proof)
             case "local-dir":
                 return _directory(storage)
             case "s3":
@@ -22,7 +27,7 @@ def opener() -> OpenTarget:
                 return _repository(storage, secret)
         raise Invalid(
             f"this release has no targets of type {storage.type}",
-            remedy='write type = "local-dir", "s3" or "restic"',
+            remedy='write type = "local-dir", "usb", "s3" or "restic"',
             code="not_built",
         )
 

@@ -26,6 +26,9 @@ WRONG = {
     "dots": (target("local-dir", "x", 'location = "/srv/../etc"'), "storage[0].location", "is not the path"),
     "id": (target("local-dir", "-x", 'location = "/x"'), "storage[0].durable_id", "is not a durable id"),
     "secret of a directory": (DIR + 'secret = "s"\n', "storage[0].secret", "has no effect"),
+    "usb id": (target("usb", "stick", 'nodes = ["edge1"]'), "storage[0].durable_id", "is not a durable id"),
+    "usb without its node": (target("usb", UUID), "storage[0].nodes", "does not name the one node"),
+    "usb path": (target("usb", UUID, 'location = "/x"\nnodes = ["edge1"]'), "storage[0].location", "has no effect"),
     "no bucket": (
         target("s3", "b", 'location = "https://s3.example.com"\nsecret = "s"\nnodes = ["edge1"]'),
         "storage[0].location",

@@ -221,7 +221,7 @@ VALUES: dict[Key, set[str]] = {
     ("Node", "reconcile"): {"converge", "observe"},
     ("Node", "orphans"): {"report", "stop", "remove"},
     ("Node", "proxy"): {"internal", "public", "none"},
-    ("Storage", "type"): {"local-dir", "s3", "restic"},
+    ("Storage", "type"): {"local-dir", "usb", "s3", "restic"},
     ("Storage", "class"): {"fast", "slow"},
     ("Storage", "role"): {"primary", "copy", "offsite"},
     ("Storage", "state"): {"attached", "disconnected", "decommissioned"},

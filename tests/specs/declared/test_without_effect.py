@@ -57,7 +57,7 @@ def policy(targets: str, text: str = "permit;") -> dict[str, str]:
 SAMPLES: dict[Row, Sample] = {
     **{
         ("Storage", "type", type): Sample(fleet_file(STORAGE.replace("nfs", type)), "fleet.toml: storage.nas.type")
-        for type in ("nfs", "cifs", "pbs", "usb")
+        for type in ("nfs", "cifs", "pbs")
     },
     **{
         ("Storage", "role", role): Sample(fleet_file(BOX + f'role = "{role}"\n'), "fleet.toml: storage.box.role")

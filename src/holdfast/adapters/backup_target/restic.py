@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 4.5
 OBJECT_S = 480.0
+GET_S = 120.0  # of a repository that lost data, restic reads again and again
 PRUNE_S = 3600.0
 SAID_BYTES = 64 * 1024
 TAG, HOST = "holdfast", "holdfast"
@@ -167,7 +168,7 @@ class ResticTarget:
         found = await self._snapshots(backup_key.parse(key).text)
         if not found:
             return None
-        content = await self._restic.run("dump", "--no-lock", found[0].id, f"/{_name(key)}")
+        content = await self._restic.run("dump", "--no-lock", found[0].id, f"/{_name(key)}", limit_s=GET_S)
         if len(content) > OBJECT_BYTES_MAX:
             raise troubles.damaged("in restic", key)
         return content

@@ -1,8 +1,9 @@
 """Back services up at their times and by order, and report it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from holdfast.agent.backups.declared import Declarations, Wanted
 from holdfast.agent.backups.notes import Notes
 from holdfast.agent.backups.restores.restoring import Restoring
 from holdfast.agent.backups.rounds import Rounds
+from holdfast.agent.backups.runs import LOOK_S, ended
 from holdfast.agent.keeper import Act, OrderRun, Revision, Stage
 from holdfast.agent.time import NodeTime
 from holdfast.errors import HoldfastError, Invalid
@@ -95,12 +97,22 @@ class Backups:
             if due is not None:
                 await self._rounds.back_up(due)
             else:
-                await self._rounds.prune_grown()
-                await self._rounds.read_back()
+                await self._until_due(self._rounds.care())
             self.show()
             with suppress(TimeoutError):
                 async with asyncio.timeout(AGAIN_S if self._due() is not None else self._pause_s()):
                     await self._bell.wait()
+
+    async def _until_due(self, care: Coroutine[Any, Any, None]) -> None:
+        """A target that is slow to read delays no backup."""
+        task = asyncio.ensure_future(care)
+        try:
+            while not task.done() and self._due() is None:
+                await asyncio.wait({task}, timeout=LOOK_S)
+            if task.done():
+                task.result()
+        finally:
+            await ended(task)
 
     def _open_books(self) -> None:
         """From now on a service is known to need backups, and a stale one is noticed."""

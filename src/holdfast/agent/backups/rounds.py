@@ -106,20 +106,22 @@ class Rounds:
     async def _prune(self, service: str) -> None:
         trouble: HoldfastError | None = None
         for at in self._targets.all:
-            if at.is_attached:
+            if at.is_attached and not at.changing.locked():  # else copies are on their way there: after them
                 try:
                     await self._runs.prune(at, service, at.policy(self._declared.policy))
                 except HoldfastError as raised:
                     trouble = trouble or raised
         self._notes.not_pruned(service, trouble)
 
-    async def prune_grown(self) -> None:
+    # ---- between backups
+
+    async def care(self) -> None:
+        """May be cancelled at any point; a later call goes on."""
         while self._targets.grown:
             await self._prune(self._targets.grown.pop())
+        await self._read_back()
 
-    # ---- once a day
-
-    async def read_back(self) -> None:
+    async def _read_back(self) -> None:
         """Every stored byte of the newest backup of one service on one target (H-61). Old backups go only if one is
         known to be right."""
         now_s = self._time.now_s()

@@ -86,15 +86,15 @@ class Runs:
             while not task.done():
                 await asyncio.wait({task}, timeout=LOOK_S)
                 if not task.done() and self._lanes.is_awaited(service):
-                    await _ended(task)
+                    await ended(task)
                     raise GaveWay(f"a change of {service} is under way", remedy="wait: the backup continues afterwards")
             return task.result()
         except asyncio.CancelledError:
-            await _ended(task)
+            await ended(task)
             raise
 
 
-async def _ended(task: "asyncio.Future[T]") -> None:
+async def ended(task: "asyncio.Future[T]") -> None:
     task.cancel()
     await asyncio.wait({task})
     if not task.cancelled():

@@ -10,7 +10,10 @@ from msgspec import UNSET, Struct
 from holdfast.agent.backups.store import Store
 from holdfast.agent.backups.verified import Verified
 from holdfast.agent.keeper import Revision
+from holdfast.agent.services.data.proofs import granted
+from holdfast.agent.services.door import Vouch
 from holdfast.errors import HoldfastError, Invalid
+from holdfast.gate.mounts import may_mount_storage
 from holdfast.model import storage_target
 from holdfast.model.fleet import Storage
 from holdfast.model.revision import Entry
@@ -85,7 +88,8 @@ class Target:
 
 
 class Targets:
-    """`content` reads a document of the revision by its digest; `secret` opens a sealed value for its address."""
+    """`content` reads a document of the revision by its digest; `secret` opens a sealed value for its address;
+    `vouch` gives the authority of the revision in force; `member` is the fleet id and the node."""
 
     def __init__(
         self,
@@ -95,13 +99,16 @@ class Targets:
         content: Callable[[str], bytes | None],
         secret: Open,
         facts: Facts,
-        fleet: str,
+        vouch: Vouch,
+        member: tuple[str, str],
     ) -> None:
         self._open = open
         self._content = content
         self._secret = secret
         self._facts = facts
-        self._fleet = fleet
+        self._vouch = vouch
+        self._fleet, self._node = member
+        fleet = self._fleet
         self._hub = Target(hub, Store(hub, fleet), Verified(Store(hub, fleet), facts), None)
         self._hub_is_here = False
         self._made: dict[str, tuple[Entry, Target]] = {}
@@ -145,7 +152,8 @@ class Targets:
         if storage.state != "attached":
             return None
         values = [self._secret(name, digest, self._fleet, address) for name, digest in entry.secrets.items()]
-        inner = self._open(storage, values[0] if values else b"")
+        proof = granted(may_mount_storage(storage.name, self._vouch(address), storage.durable_id, self._node))
+        inner = self._open(storage, values[0] if values else b"", proof if storage.type == "usb" else None)
         store = Store(inner, self._fleet)
         return Target(inner, store, Verified(store, self._facts, storage.name), storage)
 

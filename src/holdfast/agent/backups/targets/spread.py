@@ -9,28 +9,42 @@ from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model import backup_key
 from holdfast.ports.backup_target import Prunable, StoredObject, TargetState
 
+AVOIDED_S = 600.0
 OTHER_S = 30.0  # a copy that takes longer is made afterwards (copying.py): it delays no backup
 
 
 class Spread:
     """For making backups. A receipt goes to the primary target only: the others get it with copying.py, when they have
-    everything that it names."""
+    everything that it names. One that did not take an object is left out until the next backup, which begins with its
+    key."""
 
     def __init__(self, targets: Targets) -> None:
         self._targets = targets
+        self._late = set[Target]()
 
     async def put(self, key: str, content: bytes) -> None:
-        primary = self._targets.primary
-        others = [one for one in self._targets.all if one is not primary and one.is_attached]
-        if backup_key.parse(key).kind == "receipts":
-            others = []
-        copies = [asyncio.ensure_future(_copied(one, key, content)) for one in others]
+        primary, kind = self._targets.primary, backup_key.parse(key).kind
+        if kind == "keys":
+            self._late.clear()
+        left_out = {primary, *self._late}
+        others = [one for one in self._targets.all if one not in left_out and one.is_attached]
+        copies = [asyncio.ensure_future(self._copied(one, key, content)) for one in others if kind != "receipts"]
         try:
             await primary.inner.put(key, content)
             await asyncio.gather(*copies)
         finally:
             for copy in copies:
                 copy.cancel()
+
+    async def _copied(self, one: Target, key: str, content: bytes) -> None:
+        try:
+            async with asyncio.timeout(OTHER_S):
+                await one.inner.put(key, content)
+        except TimeoutError:
+            self._late.add(one)
+        except HoldfastError as trouble:
+            self._late.add(one)
+            one.saw(TargetState("missing", trouble.message))  # until the next look
 
     async def get(self, key: str) -> bytes | None:
         return await self._targets.primary.inner.get(key)
@@ -51,30 +65,28 @@ class Spread:
         await self._targets.close()
 
 
-async def _copied(one: Target, key: str, content: bytes) -> None:
-    try:
-        async with asyncio.timeout(OTHER_S):
-            await one.inner.put(key, content)
-    except TimeoutError:
-        one.saw(TargetState("missing", f"it did not take an object within {OTHER_S:.0f} s"))  # until the next look
-    except HoldfastError as trouble:
-        one.saw(TargetState("missing", trouble.message))
-
-
 class Nearest(Spread):
     """For reading: each object from the fastest target that has it whole. What is gone or damaged at one of them is
-    read from the next."""
+    read from the next. One that failed is asked last for a while: it may take minutes to do so."""
+
+    def __init__(self, targets: Targets) -> None:
+        super().__init__(targets)
+        self._failed_s: dict[Target, float] = {}  # until when it is asked last, by the clock of the event loop
 
     async def get(self, key: str) -> bytes | None:
         trouble: HoldfastError | None = None
-        for one in self._targets.nearest():
+        now_s = asyncio.get_running_loop().time()
+        for one in sorted(self._targets.nearest(), key=lambda one: self._failed_s.get(one, 0.0) > now_s):
             try:
                 content = await one.inner.get(key)
                 if content is not None:
                     backup_key.check_content(backup_key.parse(key), content)
                     return content
+            except Corrupt as found:
+                trouble = found
             except HoldfastError as found:
-                trouble = trouble if isinstance(trouble, Corrupt) else found
+                self._failed_s[one] = asyncio.get_running_loop().time() + AVOIDED_S
+                trouble = trouble or found
         if trouble is not None:
             raise trouble
         return None
