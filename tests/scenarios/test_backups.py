@@ -11,7 +11,7 @@ from holdfast.errors import Failed, Unreachable
 from holdfast.model import archive_key
 from holdfast.model.archive import Purpose
 from holdfast.model.backup import VerifiedReceipt
-from holdfast.model.backup_key import parse
+from holdfast.model.backup_key import FLEET_DIGITS, parse
 from holdfast.model.backup_report import BackupState
 from holdfast.model.fleet import Backups, Fleet, Service, Snapshot, Timeouts, Volume
 from holdfast.trust import receipts
@@ -293,6 +293,20 @@ def test_the_key_of_a_generation_is_for_operators_and_the_node_and_says_what_it_
         assert first.receipt.generation == 1
 
     play_backups(story)
+
+
+def test_a_node_that_takes_a_service_over_begins_a_generation_that_no_other_node_has() -> None:
+    async def story(one: Scene) -> None:
+        above = one.machine.membership.fleet[:FLEET_DIGITS]
+        target(one)[f"{above}/web/g3/keys/{'a' * 64}"] = b"the key of another node"
+        target(one)[f"{above}/web/g9999999/keys/{'b' * 64}"] = b"what no node writes"
+        await one.settled()
+        (first,) = await made(one, 1)
+        assert first.receipt.generation == 4
+        await ordered(one, "backup")
+        assert [receipt.receipt.generation for receipt in await made(one, 2)] == [4, 4]
+
+    play(fleet(), story)
 
 
 # ---- what stays

@@ -74,7 +74,8 @@ class Making:
         service = request.wanted.service
         previous = await self._previous(service)
         last = previous.receipt if previous is not None else None
-        least = last.generation if last is not None else 0
+        # Another node's keys may be there: two keys of one generation could not be told apart.
+        least = last.generation if last is not None else await self._store.newest_generation(service)
         generation = self._generations.current(service, request.operators, least)
         sequence = max(book.sequence, last.sequence if last is not None else 0) + 1
         await self._store.put_key(service, generation.number, generation.key)

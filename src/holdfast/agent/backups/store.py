@@ -10,6 +10,7 @@ from holdfast.ports.backup_target import BackupTarget, Prunable
 from holdfast.trust import receipts
 
 HAS_MAX = 5_000  # keys of one question
+GENERATION_MAX = 1_000_000
 
 
 class Store:
@@ -51,6 +52,11 @@ class Store:
         """Oldest first; what they say is not looked at."""
         found = await self._target.list(f"{self._fleet[:FLEET_DIGITS]}/{service}/receipts/")
         return sorted((backup_key.parse(one.key) for one in found), key=lambda key: key.sequence)
+
+    async def newest_generation(self, service: str) -> int:
+        """Of any node, as the target lists them; 0 without one. A number beyond all reason is not believed."""
+        known = (key.generation for key in await self.objects(service))
+        return max((number for number in known if 0 < number <= GENERATION_MAX), default=0)
 
     async def named(self, service: str, digest: str) -> VerifiedReceipt:
         """The backup that a signed order names by the digest of its receipt."""
