@@ -327,3 +327,46 @@ def test_a_target_that_fails_to_be_read_is_asked_last_from_then_on() -> None:
         assert len(asked) == 1, "the others answer all that follows"
 
     play_backups(story, with_targets(replace(NAS, speed="fast")))
+
+
+def test_a_receipt_comes_by_copying_only_which_compares_what_is_there() -> None:
+    async def story(one: Scene) -> None:
+        await level(one)
+        nas = other(one)
+        listing = nas.list
+
+        async def unlisted(prefix: str) -> Any:
+            raise troubles.failing("nas", "it lists nothing")
+
+        nas.list = unlisted  # type: ignore[method-assign]
+        write(one, b"second")
+        await ordered(one, "backup")
+        await made(one, 2, 300.0)
+        await asyncio.sleep(30.0)
+        packs = {parse(key).digest for key in nas.objects if parse(key).kind == "packs"}
+        assert {pack.digest for pack in stored(one)[-1].receipt.packs} <= packs, "it takes objects"
+        assert [parse(key).sequence for key in nas.objects if parse(key).kind == "receipts"] == [1]
+        nas.list = listing  # type: ignore[method-assign]
+        await level(one, at_most_s=2 * HOUR_S)
+
+    play_backups(story, with_targets(NAS))
+
+
+def test_a_new_target_gets_the_backups_that_its_policy_keeps_and_no_others() -> None:
+    async def story(one: Scene) -> None:
+        for number in (2, 3, 4):
+            await ordered(one, "backup")
+            await made(one, number, 300.0)
+        nas = one.machine.targets.made["nas"] = MemoryTarget("nas:/export")
+        taken, put = list[int](), nas.put
+
+        async def noting(key: str, content: bytes) -> None:
+            taken.append(parse(key).sequence)
+            await put(key, content)
+
+        nas.put = noting  # type: ignore[method-assign]
+        one.apply(with_targets(replace(NAS, policy=StoragePolicy(retain=1))))
+        await until(one.rig, lambda: copies(one).get("nas") == (4, 1), 300.0)
+        assert set(taken) == {-1, 1, 4}, "the newest by order, and the newest of the schedule"
+
+    play_backups(story, fleet())
