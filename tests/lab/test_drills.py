@@ -11,7 +11,9 @@ import pytest
 
 from tests.fleets.counts import SOAK
 from tests.fleets.lab import LabUnderTest, lab
+from tests.fleets.lab_pasting import runs
 from tests.fleets.waiting import wait_until
+from tests.lab.product import Outcome
 
 pytestmark = pytest.mark.lab
 
@@ -142,6 +144,18 @@ def test_a_copy_of_a_drill_reaches_nothing_but_its_own_components_and_leaves_not
     assert listed["services"][0]["last_proven"] and listed["services"][0]["drill"]["verdict"] == "verified"
     shown = json.loads(made.run("backup", "show", NAME, "--json").ok().out)
     assert shown["proven"] and shown["verdict"] == "verified"
+
+
+def test_commands_that_remedies_name_work_when_they_are_pasted(made: LabUnderTest) -> None:
+    def typed(line: str) -> Outcome:
+        words = line.split()
+        return made.run(*words[1:]) if words[0] == "holdfast" else made.enter("w1", *words)
+
+    id = back_up(made)["id"]
+    runs("holdfast drill {}", (NAME,), typed)
+    runs("holdfast drill {} --backup ID", (NAME,), typed, ID=id)
+    runs("holdfast restore {} --backup ID --beside", (NAME,), typed, ID=id)
+    runs("podman network inspect {}", ("podman",), typed)
 
 
 def test_red_for_a_backup_that_cannot_be_restored_and_green_again_afterwards(made: LabUnderTest) -> None:

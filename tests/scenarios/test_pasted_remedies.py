@@ -452,6 +452,7 @@ REAL = (  # files that use `pastes` and `runs` of tests/fleets/lab_pasting.py
     "lab/test_volumes.py",
     "lab/test_checkpoints.py",
     "lab/test_backups.py",
+    "lab/test_drills.py",
     "lab/test_rights.py",
 )
 

@@ -120,3 +120,12 @@ def check_content(key: BackupKey, content: bytes | bytearray | memoryview) -> No
             remedy="pack the data again: the object was damaged on its way, or its key belongs to another one",
             code="object_digest",
         )
+
+
+def check_stored(key: BackupKey, content: bytes) -> None:
+    """After it was read from a target. No object of ours is empty or too long: such a one is damaged too."""
+    try:
+        check_content(key, content)
+    except Invalid as trouble:
+        remedy = "`holdfast backup list` shows other backups"
+        raise Corrupt(trouble.message, remedy=remedy, code="object_damaged") from None

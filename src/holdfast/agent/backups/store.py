@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from holdfast.errors import Corrupt, Failed, Invalid
+from holdfast.errors import Corrupt, Failed
 from holdfast.model import backup_key
 from holdfast.model.backup import Receipt, VerifiedReceipt
 from holdfast.model.backup_key import FLEET_DIGITS, BackupKey
@@ -94,11 +94,7 @@ class Store:
                 remedy="`holdfast backup list` shows other backups",
                 code="object_missing",
             )
-        try:
-            backup_key.check_content(backup_key.parse(key), content)
-        except Invalid as trouble:  # empty, or too long: no object of ours is
-            remedy = "`holdfast backup list` shows other backups"
-            raise Corrupt(trouble.message, remedy=remedy, code="object_damaged") from None
+        backup_key.check_stored(backup_key.parse(key), content)
         return content
 
     # ---- pruning

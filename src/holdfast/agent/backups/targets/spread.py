@@ -80,7 +80,7 @@ class Nearest(Spread):
             try:
                 content = await one.inner.get(key)
                 if content is not None:
-                    backup_key.check_content(backup_key.parse(key), content)
+                    backup_key.check_stored(backup_key.parse(key), content)
                     return content
             except Corrupt as found:
                 trouble = found
