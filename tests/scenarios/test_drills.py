@@ -23,7 +23,7 @@ from tests.fleets.agents import until
 from tests.fleets.deploying import Scene, Story, component, image, play, service
 from tests.fleets.desks import OPERATOR
 from tests.scenarios import test_backups as backups
-from tests.scenarios.test_backups import DAY_S, HOUR_S, archiver, ordered, stored, target, write
+from tests.scenarios.test_backups import HOUR_S, archiver, ordered, stored, target, write
 
 CMD = ("check-it", "--all")
 STEPS = (
@@ -126,16 +126,16 @@ def test_a_backup_is_proven_at_drill_interval_also_without_a_hub_h60() -> None:
         first = state(one).last
         assert first is not None and (first.verdict, first.cause) == ("verified", "schedule")
         at = {first.at_s}
-        for _ in range(21):
-            await asyncio.sleep(DAY_S)
+        for _ in range(9):
+            await asyncio.sleep(2 * HOUR_S)
             last = state(one).last
             assert last is not None
             at.add(last.at_s)
         gaps = [after - before for before, after in zip(sorted(at), sorted(at)[1:], strict=False)]
-        assert len(at) in (10, 11, 12) and all(round(gap / DAY_S) == 2 for gap in gaps[1:]), gaps
+        assert len(at) in (4, 5, 6) and all(round(gap / HOUR_S) == 4 for gap in gaps[1:]), gaps
         assert remains(one) == [] and "backup_not_proven" not in one.findings()
 
-    play_drills(story, fleet("2d"))
+    play_drills(story, fleet("4h", "2h"))
 
 
 def test_an_order_proves_the_newest_backup_now_and_its_evidence_is_reported() -> None:
@@ -192,7 +192,7 @@ def test_a_hub_brings_a_drill_forward_and_displaces_no_order() -> None:
 def test_a_service_without_a_backup_is_not_drilled_and_one_that_is_refused_says_so() -> None:
     async def story(one: Scene) -> None:
         await one.settled()
-        await asyncio.sleep(DAY_S)
+        await asyncio.sleep(2 * HOUR_S)
         assert keeper_of(one).section().drills == ()
         signed = one.rig.order("w1", one.machine.journal.highest_counter() + 1, "drill", 900, "service.web")
         id = await one.rig.desk.submit(OPERATOR, signed)
@@ -206,7 +206,7 @@ def test_a_service_without_a_backup_is_not_drilled_and_one_that_is_refused_says_
 def test_not_proven_for_two_intervals_is_a_finding_and_ends_with_a_proof_i_32() -> None:
     async def story(one: Scene) -> None:
         prober(one).script(one.one().image, Verdict(False, "it answered with status 500"))
-        await asyncio.sleep(5 * DAY_S)
+        await asyncio.sleep(10 * HOUR_S)
         assert "no backup of web is proven" in one.findings()["backup_not_proven"] and state(one).overdue
         assert "drill_failed" in one.findings()
         prober(one).script(one.one().image, Verdict(True))
@@ -214,7 +214,7 @@ def test_not_proven_for_two_intervals_is_a_finding_and_ends_with_a_proof_i_32() 
         await asyncio.sleep(20)
         assert {"backup_not_proven", "drill_failed"} & one.findings().keys() == set() and not state(one).overdue
 
-    play_drills(story, fleet("2d"))
+    play_drills(story, fleet("4h", "2h"))
 
 
 # ---- what is tried
