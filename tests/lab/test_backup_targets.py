@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,7 +118,7 @@ def test_a_backup_lies_on_every_target_and_comes_back_from_each_that_is_left(sta
 # ---- a disk that the node has mounted
 
 
-USB = "0b1c2d3e-0000-4000-8000-0000000000dd"
+USB = str(uuid.uuid4())
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -186,7 +187,7 @@ truncate -s 16M /root/disk && mkfs.ext4 -q -U UUID /root/disk
 for number in $(seq 0 63); do test -e /dev/loop$number || mknod /dev/loop$number b 7 $number; done
 losetup --find --show /root/disk
 """
-USB = "0b1c2d3e-0000-4000-8000-0000000000cc"
+USB, STICK = str(uuid.uuid4()), str(uuid.uuid4())  # disks of a killed run may still be attached
 
 
 def test_a_disk_is_mounted_for_the_agent_which_has_no_right_to_mount_h48(fleet: MachineFleet) -> None:
@@ -236,7 +237,6 @@ name = "files"
 path = "/data"
 protect = "backup"
 """
-STICK = "0b1c2d3e-0000-4000-8000-0000000000ee"
 
 
 def test_a_disk_gets_backups_under_the_shipped_units_and_what_it_missed_when_it_is_back_h48(
