@@ -165,6 +165,7 @@ def test_a_crash_loop_is_restarting_and_a_stopped_service_is_held_under_the_unit
     failed = fleet.run("deploy", "brief", "--yes")
     assert failed.code == 1 and "exit 7" in failed.err and "no such table" in failed.err, failed
     fleet.gone("brief")
+    fleet.run("undeploy", "brief", "--yes").ok()
     fleet.write("greedy", shell("sleep 3.5; x=a; while :; do x=$x$x; done", 'resources = { memory = "24Mi" }'))
     fleet.run("deploy", "greedy", "--yes", "--detach").ok()
     wait_until(lambda: fleet.row("greedy")["state"] == "restarting", lambda: fleet.row("greedy"))
@@ -268,11 +269,13 @@ def test_a_disk_gets_backups_under_the_shipped_units_and_what_it_missed_when_it_
         fleet.run("backup", "notes", "--wait").ok()
         wait_until(lambda: held() == {"hub", "stick"}, lambda: fleet.run("backup", "list").err)
     finally:
-        fleet.gone("notes")
-        file.write_text(file.read_text().replace(table, ""))
-        fleet.run("apply", "--yes", "--allow-removals", "2").ok()
-        wait_until(lambda: machine.run("mountpoint", "-q", place).code != 0, "it is unmounted")
-        machine.sh(f"losetup --detach {loop}; rm -rf /root/stick")
+        try:
+            fleet.gone("notes")
+            file.write_text(file.read_text().replace(table, ""))
+            fleet.run("apply", "--yes", "--allow-removals", "2").ok()
+            wait_until(lambda: machine.run("mountpoint", "-q", place).code != 0, "it is unmounted")
+        finally:
+            machine.sh(f"umount -l {place} 2> /dev/null; losetup --detach {loop}; rm -rf /root/stick")
 
 
 def test_a_boot_brings_everything_back_h16(fleet: MachineFleet) -> None:
