@@ -1534,11 +1534,11 @@ def test_a_list_that_is_older_than_a_look_at_one_container_ends_nothing(tmp_path
     asyncio.run(story())
 
 
-def test_a_list_that_stumbles_is_asked_for_once_more(tmp_path: Path, sleeper: int) -> None:
+def test_a_list_that_stumbles_is_asked_for_twice_more(tmp_path: Path, sleeper: int) -> None:
     told = Told(tmp_path / "socket", sleeper, int(time.time()))
-    told.stumbles = 1
-    assert told.seen().running
     told.stumbles = 2
+    assert told.seen().running
+    told.stumbles = 3
     with pytest.raises(TryLater, match="vanished"):
         told.seen()
 

@@ -181,7 +181,13 @@ def test_a_backup_is_exported_as_one_plain_file_with_progress_and_over_nothing(
 
 
 def test_a_restore_shows_its_progress(made: LabUnderTest) -> None:
-    done = made.run("restore", NAME, "--beside").ok()
+    long = data(made) / "deep" / "long"
+    long.write_bytes(os.urandom(400 * MIB))  # it takes seconds
+    try:
+        back_up(made)
+        done = made.run("restore", NAME, "--beside").ok()
+    finally:
+        long.unlink()
     assert "MiB of " in done.err and "/s, " in done.err, done
 
 

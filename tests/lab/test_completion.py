@@ -59,7 +59,7 @@ def test_bash_completes_files_where_a_file_is_expected_and_a_command_after_two_d
 def test_bash_completes_the_fixed_values_of_an_option() -> None:
     assert completed("hub", "run", "--pace", "") == completed("hub", "run", "--pace", "=") == {"normal", "fast"}
     assert completed("order", "sign", "--action", "pu") == {"purge"}
-    assert not {"logs", "drill"} & completed("order", "sign", "--action", "")
+    assert not {"logs", "verify"} & completed("order", "sign", "--action", "")
 
 
 def fish(line: str, cwd: str = "/", home: str = "/nonexistent") -> set[str]:

@@ -123,7 +123,7 @@ def test_a_file_that_was_changed_is_not_handed_in(
     ("words", "code"),
     [
         (("--action", "purg"), "unknown_action"),
-        (("--action", "drill", "--target", "service.web"), "not_built"),
+        (("--action", "verify", "--target", "service.web"), "not_built"),
         (("--action", "purge"), "target_mismatch"),
         (("--action", "purge", "--target", "service.web"), "target_mismatch"),
         (("--action", "ping", "--target", "node.w9"), "target_mismatch"),

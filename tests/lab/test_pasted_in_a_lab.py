@@ -112,7 +112,7 @@ def test_orders_are_signed_submitted_and_listed(scene: DeployScene, seat: LabSea
     (shown,) = worked(seat.pastes("holdfast logs SERVICE", by_hand, SERVICE=TOLD))
     assert "serves on 8080" in shown.out
     assert "serves on 8080" in seat.runs("holdfast logs SERVICE", SERVICE=TOLD).out
-    not_built = seat.run("holdfast order sign --node w1 --action drill")
+    not_built = seat.run("holdfast order sign --node w1 --action verify")
     worked(seat.pastes("`holdfast order sign --help` lists the actions", not_built))
     Path("bad.order").write_text("{}")
     broken = seat.run("holdfast order submit bad.order")
