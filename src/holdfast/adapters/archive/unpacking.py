@@ -148,7 +148,9 @@ class Opened:
             if now_s - self._told_s < TOLD_EVERY_S:
                 return
             self._told_s = now_s
-            self._channel.say(Told(Progress(self._files, self._size_bytes, self.contents.totals.size_bytes)))
+            total = self.contents.totals
+            done = Progress(min(self._files, total.files), min(self._size_bytes, total.size_bytes), total.size_bytes)
+            self._channel.say(Told(done))  # an export may open a pack twice
 
 
 def unpack(job: UnpackJob, channel: Channel) -> Unpacked:
