@@ -1,6 +1,6 @@
 """A container of a service on the volumes of an unpacked backup, beside the service: started until it is healthy.
 
-No other container reaches it, it publishes no port, and nothing of it stays.
+It publishes no port, is in no network of its service, and nothing of it stays.
 """
 
 import asyncio
