@@ -106,6 +106,8 @@ def _segment(at: int, segment: str) -> str:
 
 def test_records_of_the_ledger_and_the_form_of_their_values() -> None:
     found = {key: value(content) for key, content in story().ledger.items()}
+    # A thread delivers alerts: on a busy machine one may be seen only before that, without `done`.
+    found = {key: one for key, one in found.items() if not key.startswith("alarm/") or "done" in one}
     stored.check("stored/ledger.json", stored.pretty(masks.keyed(found, key_pattern)))
 
 
