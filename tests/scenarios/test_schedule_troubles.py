@@ -580,7 +580,7 @@ def test_a_run_that_is_made_while_the_runtime_is_asked_is_not_unknown() -> None:
         return seen
 
     parts: Any = {"runtime": SimpleNamespace(container=container), "door": None, "clock": None}
-    containers: Any = SimpleNamespace(runs=lambda: (seen,))
+    containers: Any = SimpleNamespace(labelled=lambda kind: (seen,))
     attempts = Attempts(**parts, containers=containers, journal=journal, fleet="")
     assert asyncio.run(attempts.unknown()) == [] and asked == [seen.name]
 
