@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import zstandard
 
 from holdfast.adapters.archive.process import COMMAND, ProcessArchiver
 from holdfast.adapters.archive.sealed_file import SealedFile
+from holdfast.adapters.sealing import age_stream
 from holdfast.adapters.sealing.identities import AgeIdentities
 from holdfast.errors import Failed, HoldfastError
 from holdfast.ports.archive import PackJob
@@ -225,6 +228,43 @@ def test_the_process_yields_to_others(place: Place) -> None:
 
     asyncio.run(place.archiver.pack(place.job(), ship, lambda progress: None))
     assert nices and min(nices) >= 10
+
+
+def test_a_restore_is_on_the_disk_before_it_is_said_to_be_done(place: Place, tmp_path: Path) -> None:
+    """After a power cut there is what was exchanged: everything is flushed, and nothing is written after that."""
+    packed, log = place.pack(), tmp_path / "calls"
+    calls = "trace=syncfs,pwrite64,mkdirat,linkat,symlinkat,fchmod,fchown,utimensat,fsetxattr"
+    place.archiver = ProcessArchiver(("strace", "-f", "-qq", "-o", str(log), "-e", calls, *COMMAND))
+    place.unpack(packed)
+    found = [line.split("(")[0].split()[-1] for line in log.read_text().splitlines() if " = 0" in line or "= " in line]
+    assert found.count("syncfs") >= 1 and found[-1] == "syncfs" and "utimensat" in found, found[-5:]
+
+
+def test_what_is_being_unpacked_is_closed_to_others_until_the_end(place: Place) -> None:
+    place.top.chmod(0o755)
+    packed, modes = place.pack(), list[int]()
+
+    async def fetch(digest: str) -> bytes:
+        modes.append((place.folder / "restored").stat().st_mode & 0o777)
+        return place.store[digest]
+
+    (place.folder / "restored").mkdir(mode=0o755)
+    place.unpack(packed, fetch=fetch)
+    assert modes and set(modes) == {0o700} and (place.folder / "restored").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_stored_manifest_has_no_numbers_of_this_nodes_disk(place: Place) -> None:
+    """And a stored object has a checksum that stock tools compare."""
+    time.sleep(0.1)
+    packed = place.pack()
+    opened = age_stream.Identity(place.pair.identity)
+    plain = b"".join(opened.opened(packed.manifest))
+    text = zstandard.ZstdDecompressor().decompressobj().decompress(plain)
+    assert b'"path":"long"' in text and b'"seen"' not in text
+    assert b'"seen"' in (place.folder / "home" / "manifest").read_bytes(), "the node keeps them for itself"
+    for pack in packed.packs:
+        first = next(iter(opened.opened(place.store[pack.digest])))
+        assert zstandard.get_frame_parameters(first).has_checksum
 
 
 def test_progress_is_told(place: Place) -> None:

@@ -46,6 +46,7 @@ def odd_tree(top: Path, seed: int = 0) -> None:
         if number % 6 == 0:
             os.symlink(chance.choice(["file1", "/etc/passwd", "../..", "n" * 300]), folder / f"symlink{number}")
             os.chown(folder / f"symlink{number}", 77, 78, follow_symlinks=False)
+            os.setxattr(folder / f"symlink{number}", "trusted.link", b"%d" % number, follow_symlinks=False)
     long = top / "long"
     long.write_bytes(chance.randbytes(17 << 20))
     os.setxattr(long, "user.long", b"1")
@@ -324,6 +325,21 @@ def test_a_damaged_database_fails_the_backup_and_is_named(closed: Place) -> None
     assert found.value.code == "database_damaged"
 
 
+def test_a_database_whose_copy_is_not_in_order_fails_the_backup(closed: Place) -> None:
+    """SQLite copies it without a word: only the check of the copy finds it."""
+    path = closed.top / "app.db"
+    writing = sqlite3.connect(path, isolation_level=None)
+    writing.executescript(
+        "CREATE TABLE t (a); INSERT INTO t VALUES (NULL); PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_schema SET sql = 'CREATE TABLE t (a NOT NULL)'"
+    )
+    writing.close()
+    os.chown(path, 1234, 1234)
+    with pytest.raises(Failed, match=r"app\.db is damaged.*NULL value in t\.a") as found:
+        closed.pack()
+    assert found.value.code == "database_damaged"
+
+
 def test_without_vacuum_a_database_is_a_file(closed: Place) -> None:
     """M-93: for `grpc` and `cli` the service itself owns consistency."""
     writing = database(closed.top / "app.db")
@@ -350,22 +366,41 @@ def test_a_database_that_is_locked_is_tried_again_later(closed: Place) -> None:
 
 
 def test_the_process_that_reads_a_database_has_no_more_rights_than_its_owner() -> None:
-    """S10: it is not root, opens no socket, runs no program, has no capability and writes no large file."""
+    """S10: it is not root, opens no socket, runs and traces no program, has no capability and writes no large file. Its
+    memory, time and files are bounded, and it ends with the archiver."""
     said = subprocess.run([sys.executable, "-c", RIGHTS], capture_output=True, text=True, timeout=60, check=False)
     assert said.returncode == 0, said.stderr
-    assert said.stdout.split() == ["1234", "1235", "[]", "0" * 16, "EPERM", "EPERM", "EFBIG"]
+    assert said.stdout.split() == [
+        *("1234", "1235", "[]", "0" * 16, "0" * 16, "9"),
+        *(str(1 << 30), str(4 * 3600), "64", "0"),
+        *("EPERM", "EPERM", "EPERM", "EPERM", "EFBIG"),
+    ]
 
 
 RIGHTS = """
-import errno, os, socket, tempfile
+import ctypes, errno, os, resource, socket, tempfile
 from holdfast.adapters.archive import vacuum
-file = tempfile.TemporaryFile()
+file, true, libc = tempfile.TemporaryFile(), os.open("/bin/true", os.O_RDONLY), ctypes.CDLL(None, use_errno=True)
+os.setgroups([7])
 vacuum._renounce(vacuum.Ask("", 1234, 1235, 1 << 20, False))
 print(os.getuid(), os.getgid(), os.getgroups())
-print(open("/proc/self/status").read().split("CapEff:")[1].split()[0])
-for attempt in (socket.socket, lambda: os.execv("/bin/true", ["true"]), lambda: os.truncate(file.fileno(), 1 << 21)):
+status = open("/proc/self/status").read()
+print(status.split("CapEff:")[1].split()[0], status.split("CapInh:")[1].split()[0])
+signal = ctypes.c_int()
+libc.prctl(2, ctypes.byref(signal), 0, 0, 0)
+print(signal.value)
+for limit in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_CORE):
+    print(resource.getrlimit(limit)[1])
+def trace():
+    if libc.ptrace(0, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "ptrace")
+for attempt in (
+    socket.socket, lambda: os.execv("/bin/true", ["true"]), lambda: os.execve(true, ["true"], {}), trace,
+    lambda: os.truncate(file.fileno(), 1 << 21),
+):
     try:
         attempt()
+        print("it may")
     except OSError as trouble:
         print(errno.errorcode[trouble.errno])
 """

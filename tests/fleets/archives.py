@@ -149,8 +149,8 @@ def facts(top: Path) -> dict[bytes, tuple[Any, ...]]:
         group = groups.setdefault(about.st_ino, len(groups)) if is_file and about.st_nlink > 1 else -1
         is_link = stat.S_ISLNK(about.st_mode)
         content: bytes | str = os.readlink(path) if is_link else _digest(path) if is_file else b""
-        names = [] if is_link else sorted(os.listxattr(path))
-        xattrs = tuple((name, os.getxattr(path, name)) for name in names)
+        names = sorted(os.listxattr(path, follow_symlinks=False))
+        xattrs = tuple((name, os.getxattr(path, name, follow_symlinks=False)) for name in names)
         times = about.st_mtime_ns
         found[os.path.relpath(path, os.fsencode(top))] = (
             about.st_mode, about.st_uid, about.st_gid, times, about.st_size if not stat.S_ISDIR(about.st_mode) else 0,

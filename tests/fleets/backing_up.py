@@ -13,7 +13,7 @@ from holdfast.adapters.sealing.identities import MemoryIdentities
 from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.storage.memory_scratch import PLACE, MemoryScratch
-from holdfast.errors import Corrupt, HoldfastError
+from holdfast.errors import Corrupt
 from holdfast.model.fleet import Storage
 from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Progress, Ship, Stored, Tell, Unpacked, UnpackJob
 from holdfast.ports.backup_target import Mountable
@@ -30,7 +30,7 @@ class StorageArchiver:
         self._storage = storage
         self.jobs: list[PackJob] = []
         self.dumps: Files = {}  # by path, as the runtime writes and reads them
-        self.trouble: HoldfastError | None = None
+        self.trouble: Exception | None = None
         self.gate: Callable[[], asyncio.Future[None]] | None = None
         self.scratch: MemoryScratch | None = None  # of drills
 

@@ -6,24 +6,30 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.random_source.seeded import SeededRandom
+from holdfast.adapters.sealing.identities import MemoryIdentities
+from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.agent.backups.rounds import VERIFY_S
 from holdfast.errors import Failed, Unreachable
 from holdfast.model import archive_key
 from holdfast.model.archive import Purpose
 from holdfast.model.backup import VerifiedReceipt
 from holdfast.model.backup_key import FLEET_DIGITS, parse
+from holdfast.model.backup_key import digest as digest_of
 from holdfast.model.backup_report import BackupState
 from holdfast.model.fleet import Backups, Fleet, Service, Snapshot, Timeouts, Volume
+from holdfast.ports.sealing import CannotOpen
 from holdfast.trust import receipts
 from tests.fleets.agents import until
 from tests.fleets.backing_up import StorageArchiver
-from tests.fleets.build import small_fleet
+from tests.fleets.build import operator_signer, small_fleet
 from tests.fleets.deploying import Scene, Story, play, service
-from tests.fleets.desks import OPERATOR
+from tests.fleets.desks import OPERATOR, key_of
 from tests.fleets.schedule_scene import refusing
 
 HOUR_S, DAY_S = 3600.0, 24 * 3600.0
 INTERVAL, INTERVAL_S = "3h", 3 * HOUR_S  # days of virtual time take half a minute
+ANN, BOB, CAT = (MemoryIdentities(SeededRandom(name)).fresh().recipient for name in ("ann", "bob", "cat"))
 VOLUMES = (Volume("book", "/book", "backup"), Volume("cache", "/cache", "none"))
 
 
@@ -176,6 +182,10 @@ def test_an_order_makes_one_now_and_its_failure_is_its_answer() -> None:
         order = await ordered(one, "backup")
         await until(one.rig, lambda: order in state(one).failed_by)
         assert "book.db is damaged" in state(one).trouble and len(stored(one)) == 2
+        archiver(one).trouble = OSError(28, "No space left on device")
+        order = await ordered(one, "backup")
+        await until(one.rig, lambda: order in state(one).failed_by)
+        assert "No space left on device" in one.findings()["backup_failed"] and len(stored(one)) == 2
 
     play_backups(story)
 
@@ -263,6 +273,7 @@ def test_a_backup_waits_for_a_change_as_long_as_the_fleet_says_and_is_skipped_th
         keeper._bell.set()
         await asyncio.sleep(300)
         assert ("backup_skipped" in one.findings()) == is_skipped and len(stored(one)) == place
+        assert state(one).failures == is_skipped, "it waits no longer: the next attempt comes after a pause"
         over.set()
         await asyncio.sleep(INTERVAL_S)
         assert len(stored(one)) > place and "backup_skipped" not in one.findings()
@@ -307,6 +318,79 @@ def test_a_node_that_takes_a_service_over_begins_a_generation_that_no_other_node
         assert [receipt.receipt.generation for receipt in await made(one, 2)] == [4, 4]
 
     play(fleet(), story)
+
+
+def test_keys_follow_the_operators_and_no_pack_is_shared_by_two_generations() -> None:
+    """An operator sees what the scope covers; one who is gone opens nothing that is made from then on."""
+
+    def reads(one: Scene, recipient: str) -> set[int]:
+        found = {parse(name).generation: content for name, content in sorted(target(one).items()) if "/keys/" in name}
+        return {number for number, sealed in found.items() if is_opened(sealed, recipient)}
+
+    async def story(one: Scene) -> None:
+        assert (reads(one, ANN), reads(one, BOB), reads(one, CAT)) == ({1}, {1}, set())
+        one.apply(replace(fleet(), operators=(ann, cat)))
+        await one.settled()
+        await ordered(one, "backup")
+        first, second = await made(one, 2, 60)
+        assert (second.receipt.generation, reads(one, ANN), reads(one, BOB)) == (2, {1, 2}, {1})
+        job = archiver(one).jobs[-1]
+        assert job.header.previous == "" and job.home.endswith("/g2"), "it is the first one of its generation"
+        await ordered(one, "restore", "data.web", backup=first.digest)
+
+    ann = replace(operator_signer("alice")[0], recipient=ANN)
+    bob = replace(operator_signer("bob", "apply")[0], recipient=BOB)
+    cat = replace(operator_signer("cat", "apply", ("service.other",))[0], recipient=CAT)
+    play_backups(story, replace(fleet(), operators=(ann, bob, cat)))
+
+
+def test_numbers_and_keys_go_on_after_a_lost_journal_and_after_a_lost_target() -> None:
+    async def story(one: Scene) -> None:
+        await ordered(one, "backup")
+        _, second = await made(one, 2, 60)
+        await one.kill()
+        for name in one.machine.journal.facts("backups/"):
+            one.machine.journal.drop_fact(name)
+        one.start()
+        await one.settled()
+        third = (await made(one, 3, 60))[-1].receipt
+        assert (third.sequence, third.generation, third.previous) == (3, 2, second.digest)
+        assert archiver(one).jobs[-1].header.previous == "", "no key opens what was packed before"
+        target(one).clear()
+        await ordered(one, "backup")
+        (fourth,) = await made(one, 1, 60)
+        assert (fourth.receipt.sequence, fourth.receipt.generation, fourth.receipt.previous) == (4, 2, "")
+
+    play_backups(story)
+
+
+def is_opened(sealed: bytes, recipient: str) -> bool:
+    try:
+        return bool(MemoryOpener(recipient).open(sealed))
+    except CannotOpen:
+        return False
+
+
+def test_receipts_that_this_node_did_not_sign_hide_no_own_one_and_lose_nothing() -> None:
+    """What another node made, and what a target claims: the next backup follows the last one that this node signed."""
+
+    async def story(one: Scene) -> None:
+        (first,) = stored(one)
+        above = one.machine.membership.fleet[:FLEET_DIGITS]
+        foreign = replace(first.receipt, node="w2", sequence=50, packs=(), previous="")
+        content = receipts.sign(key_of("w2"), foreign)
+        added = {f"{above}/web/receipts/00000050-{digest_of(content)}": content}
+        rotten = f"{above}/web/receipts/00000060-{'a' * 64}"
+        target(one).update({**added, rotten: b"rotten"})
+        write(one, b"second")
+        await ordered(one, "backup")
+        await until(one.rig, lambda: state(one).last is not None and state(one).last.sequence == 2)  # type: ignore[union-attr]
+        (own,) = [key for key in target(one) if "/receipts/00000002-" in key]
+        second = receipts.verify(target(one)[own], one.machine.membership.fleet, "web", {"w1": one.machine.key.line})
+        assert (second.receipt.previous, second.receipt.generation) == (first.digest, 1)
+        assert archiver(one).jobs[-1].header.previous == first.receipt.manifest.digest
+
+    play_backups(story)
 
 
 # ---- what stays

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from holdfast.adapters.runtime.memory import Behaviour
 from holdfast.model import dump
 from holdfast.model.fleet import Fleet, Snapshot, Timeouts, Volume
-from holdfast.ports.prober import Snapshotted
-from holdfast.ports.runtime import Finished
+from holdfast.ports.prober import Snapshotted, Verdict
+from holdfast.ports.runtime import CreateContainer, Finished
+from holdfast.ports.storage import Receivable
 from tests.fleets.agents import until
 from tests.fleets.build import small_fleet
 from tests.fleets.deploying import Scene, image, play, service
@@ -28,24 +29,35 @@ FIRST = b"dump of first"
 
 
 class Program:
-    """What the commands of the service do. `dumps` and `loads` answer the end of the next ones."""
+    """What the commands of the service do. `dumped` and `loads` answer the end of the next ones; `loading` is the
+    container that a load ran in."""
 
     def __init__(self, one: Scene) -> None:
         self.one = one
         self.dumped: tuple[Finished, bytes] | None = None
         self.loads = Finished(0, "")
         self.commands: list[tuple[str, ...]] = []
+        self.loading: CreateContainer | None = None
+        self.is_ill = False  # after the load
 
     def pipes(self, command: Sequence[str], read: bytes) -> tuple[Finished, bytes]:
         self.commands.append(tuple(command))
         if command[0] != "load":
             page = self.one.machine.storage.contents["web"].get("book/page", b"")
             return self.dumped or (Finished(0, ""), b"dump of " + page)
+        runtime = self.one.machine.runtime
+        self.loading = runtime.made(runtime.named(load_name(self.one)).id)
+        if self.is_ill:
+            self.one.machine.prober.script(load_name(self.one), Verdict(False, "its tables are gone"))
         if self.loads.code == 0:
             (incoming,) = self.one.machine.storage.incoming.values()
             incoming["book/page"] = read.removeprefix(b"dump of ")
             incoming["cache/made"] = b"by the load"
         return self.loads, b""
+
+
+def load_name(one: Scene) -> str:
+    return f"hf-{one.machine.membership.fleet[:6]}-web_load"
 
 
 def fleet(snapshot: Snapshot = SNAPSHOT) -> Fleet:
@@ -169,6 +181,23 @@ def test_without_a_running_container_its_files_are_copied_m98() -> None:
     play_dumps(story)
 
 
+def test_a_copy_of_files_that_a_program_began_to_write_to_meanwhile_is_no_backup_m98() -> None:
+    async def story(one: Scene, program: Program) -> None:
+        await ordered(one, "stop")
+        runtime = one.machine.runtime
+        (stopped,) = [kept for kept in runtime._kept.values() if kept.seen.service == "web"]
+
+        async def started() -> None:
+            stopped.seen = replace(stopped.seen, running=True)  # by hand, past the agent
+
+        archiver(one).gate = lambda: asyncio.ensure_future(started())
+        order = await ordered(one, "backup")
+        await until(one.rig, lambda: order in state(one).failed_by)
+        assert "was started meanwhile" in one.findings()["backup_failed"] and len(stored(one)) == 1
+
+    play_dumps(story)
+
+
 # ---- and back
 
 
@@ -187,17 +216,24 @@ def test_a_dump_is_loaded_beside_the_service_and_then_becomes_its_data() -> None
         kept = [files["book/page"] for _, files in one.machine.storage.copies.values()]
         assert b"damaged" in kept, "the data of before is a checkpoint"
         assert await names(one) == [one.one().name], "the container that loaded it is gone"
+        assert program.loading is not None
+        loaded = program.loading
+        assert (loaded.publish, loaded.spec.ports, loaded.spec.network, loaded.spec.exposed) == ((), (), "", False)
+        own = {mount.target: mount.read_only for mount in loaded.spec.mounts if "/.incoming-" in mount.source}
+        assert own == {"/book": False, "/art": False, "/cache": False}, "no volume of the service itself"
 
     play_dumps(story)
 
 
-@pytest.mark.parametrize("trouble", ["load", "start", "ends"])
+@pytest.mark.parametrize("trouble", ["load", "start", "ends", "ill"])
 def test_a_way_back_that_fails_leaves_the_service_and_its_data_alone(trouble: str) -> None:
     async def story(one: Scene, program: Program) -> None:
         (first,) = stored(one)
         write(one, b"of now")
         if trouble == "load":
             program.loads = Finished(1, "syntax error\n")
+        elif trouble == "ill":
+            program.is_ill = True
         elif trouble == "start":
             one.machine.runtime.behaviours[image(1)] = Behaviour(start_trouble="no such program")
         else:
@@ -206,6 +242,7 @@ def test_a_way_back_that_fails_leaves_the_service_and_its_data_alone(trouble: st
         result = await answered(one, "restore", backup=first.digest)
         assert result.outcome == "failed" and result.remedy
         words = {"load": "ended with 1: syntax error", "start": "no such program", "ends": "ended"}
+        words["ill"] = "was not healthy within 60 s: its tables are gone"
         assert words[trouble] in result.message, result
         assert page(one) == b"of now" and not one.machine.storage.copies and not one.machine.storage.incoming
         assert await names(one) == [before.name] and one.one().running
@@ -220,6 +257,15 @@ def test_a_kill_at_any_step_of_the_way_back_ends_with_the_restored_data(after_s:
         write(one, b"damaged")
         counter = one.machine.journal.highest_counter() + 1
         signed = one.rig.order("w1", counter, "restore", 900, "data.web", backup=first.digest)
+        storage, runtime = one.machine.storage, one.machine.runtime
+        receive = storage.receive
+
+        def emptied(proof: Receivable) -> str:
+            """Its directory: no container of a run that was cut writes there any more."""
+            assert load_name(one) not in {kept.seen.name for kept in runtime._kept.values()}
+            return receive(proof)
+
+        storage.receive = emptied  # type: ignore[method-assign]
         id = await one.rig.desk.submit(OPERATOR, signed)
         for _ in range(2):
             await asyncio.sleep(after_s)

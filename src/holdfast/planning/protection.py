@@ -1,6 +1,6 @@
 """Volumes of the applied revision that no backup holds, or not all of them. Pure; reads services, no disk."""
 
-from collections.abc import Set
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from msgspec import UNSET, Struct
@@ -27,11 +27,9 @@ class Unprotected(Struct, frozen=True):
     why: Why = "no_backup"
 
 
-def unprotected(
-    applied: Applied, backed_up: Set[str] = frozenset(), elsewhere: Set[str] = frozenset()
-) -> tuple[Unprotected, ...]:
-    """`backed_up`: services whose node reports a backup; `elsewhere`: those with one on another machine. A service
-    whose content is damaged is left out: that is a finding of the ledger."""
+def unprotected(applied: Applied, backups: Mapping[str, Collection[str]]) -> tuple[Unprotected, ...]:
+    """`backups`: services whose node reports a backup, and the targets on other machines that have it. A service whose
+    content is damaged is left out: that is a finding of the ledger."""
     found: list[Unprotected] = []
     for name, entry in sorted(applied.table.of_kind("service").items()):
         try:
@@ -40,24 +38,17 @@ def unprotected(
             continue
         node = "" if entry.node is UNSET else entry.node
         for one in coverage.of_service(name, service):
-            why = _why(one, name in backed_up, _is_hub(applied, node) and name not in elsewhere)
+            why = _why(one, backups.get(name))
             if why is not None:
                 found.append(Unprotected(name, one.component, one.volume, node, one.protect, why))
     return tuple(found)
 
 
-def _is_hub(applied: Applied, node: str) -> bool:
-    try:
-        return "hub" in applied.node(node).roles
-    except (Corrupt, KeyError):
-        return False
-
-
-def _why(one: Covered, is_backed_up: bool, is_hub: bool) -> Why | None:
+def _why(one: Covered, elsewhere: Collection[str] | None) -> Why | None:
     if one.extent == "none":
         return "declared" if one.protect else "outside"
-    if not is_backed_up:
+    if elsewhere is None:
         return "no_backup"
-    if is_hub:
+    if not elsewhere:
         return "same_machine"
     return "partial" if one.extent == "partial" else None

@@ -80,3 +80,15 @@ def test_a_signature_for_other_content_or_another_purpose_is_refused() -> None:
     signature = own_signature.armoured(KEY, content, "holdfast-backup")
     with pytest.raises(Corrupt):
         receipts.verify(canonical.encode(SignedReceipt(other, signature)), FLEET, "web", KEYS)
+
+
+def test_a_receipt_that_an_order_names_is_the_one_with_this_digest_for_this_service() -> None:
+    stored = receipts.sign(OTHER, MADE)
+    assert receipts.named(stored, canonical.digest(stored), FLEET, "web").receipt == MADE
+    for digest, fleet, service in (
+        (canonical.digest(receipts.sign(KEY, MADE)), FLEET, "web"),
+        (canonical.digest(stored), "e" * 64, "web"),
+        (canonical.digest(stored), FLEET, "shop"),
+    ):
+        with pytest.raises(Corrupt):
+            receipts.named(stored, digest, fleet, service)

@@ -58,7 +58,6 @@ def main(source: int, out: int) -> NoReturn:
 
 def _renounce(ask: Ask) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     for kind, most in (
         (resource.RLIMIT_FSIZE, ask.size_bytes_max),
         (resource.RLIMIT_AS, MEMORY_BYTES),
@@ -78,6 +77,7 @@ def _renounce(ask: Ask) -> None:
     if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "privileges cannot be given up")
     libc.prctl(_SET_DUMPABLE, 1, 0, 0, 0)  # else /proc/self/fd belongs to root
+    libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # now: another owner clears it
     _refuse(libc)
 
 

@@ -52,8 +52,8 @@ class Pruning:
         }
         stays = retention.kept(held.values(), policy)
         gone = [key for key, one in found.items() if one.id not in stays]
-        if not any(one.digest in read for one in found.values() if one.id in stays):
-            return 0  # until one of those that stay was read back
+        if not any(one.read for one in held.values()):
+            return 0  # until one was read back: the newest of those stays
         for key in gone:
             await self._delete(at, key)
         at.pruned(service, {key.sequence for key in gone})

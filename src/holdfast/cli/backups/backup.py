@@ -4,17 +4,15 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli.backups import backup_view
+from holdfast.cli.backups import backed_up
 from holdfast.cli.backups.progress_lines import ProgressLines
 from holdfast.cli.flags import Parser
-from holdfast.cli.nodes import fleet_view
 from holdfast.cli.orders import order_and_wait, order_results, order_sign
 from holdfast.cli.sizes import counted, size
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.waiting.report_poll import ReportPoll
-from holdfast.errors import Failed, Invalid, Unreachable
-from holdfast.model.backup_report import BackupMade, BackupState, BackupStates
-from holdfast.ports.hub_link import FleetReader
+from holdfast.errors import Failed
+from holdfast.model.backup_report import BackupMade, BackupStates
+from holdfast.model.verified_report import VerifiedReport
 
 DETAILS = """\
 Signs an order with your key (grade apply) and submits it; the node begins a backup at once. The service runs on. What
@@ -42,17 +40,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = order_and_wait.look(args, box)
     service = args.service.removeprefix("service.")
-    entry = view.applied.table.entries.get(f"service.{service}")
-    if entry is None:
-        raise fleet_view.no_service(service, view.applied.table.of_kind("service"))
-    reported = backup_view.states(view).get(service)
-    if reported is None:
-        raise Invalid(
-            f"no node reports that it backs {service} up",
-            remedy='declare protect = "backup" for a volume of it, then: holdfast apply',
-            code="not_backed_up",
-        )
-    node, target = reported[0], f"service.{service}"
+    node, target = backed_up.home(service, view), f"service.{service}"
     until_s = box.clock.monotonic_s() + order_sign.seconds(args.timeout, "--timeout")
     given = order_and_wait.ordered(ACTION, target, (node,), {}, view, args, box)
     if args.detach:
@@ -63,41 +51,24 @@ def run(args: Namespace, box: Toolbox) -> int:
     trouble = order_results.trouble_of(ACTION, target, ended)
     if trouble is not None:
         raise trouble
-    assert isinstance(view.hub, FleetReader), "a ledger directory takes no orders"
-    poll = ReportPoll(view.hub, view.applied, (node,), box)
-    return _told(service, node, _made(poll, service, node, given[0].id, until_s, args, box), args, box)
+    lines, order = ProgressLines(box), given[0].id
 
+    def made(report: VerifiedReport) -> BackupMade | None:
+        section = report.section(BackupStates)
+        for state in (one for one in section.backups if one.service == service) if section is not None else ():
+            if state.last is not None and state.last.order == order:
+                return state.last
+            if order in state.failed_by:
+                raise Failed(
+                    f"the backup of {service} failed: {state.trouble}",
+                    remedy=f"holdfast status; the node tries again: holdfast backup list {service}",
+                    code="backup_failed",
+                )
+            if state.running_s and not args.json:
+                lines.show(state.done_bytes, state.total_bytes, state.running_s)
+        return None
 
-def _made(
-    poll: ReportPoll, service: str, node: str, order: str, until_s: float, args: Namespace, box: Toolbox
-) -> BackupMade:
-    lines = ProgressLines(box)
-    while True:
-        state = _state(poll, service, node)
-        if state is not None and state.last is not None and state.last.order == order:
-            return state.last
-        if state is not None and order in state.failed_by:
-            raise Failed(
-                f"the backup of {service} failed: {state.trouble}",
-                remedy=f"holdfast status; the node tries again: holdfast backup list {service}",
-                code="backup_failed",
-            )
-        if state is not None and state.running_s and not args.json:
-            lines.show(state.done_bytes, state.total_bytes, state.running_s)
-        left_s = until_s - box.clock.monotonic_s()
-        if left_s <= 0:
-            raise Unreachable(
-                f"the backup of {service} is not over yet; it goes on",
-                remedy=f"`holdfast backup list {service}` shows its end; a longer --timeout waits for it",
-                code="backup_under_way",
-            )
-        poll.rest(left_s)
-
-
-def _state(poll: ReportPoll, service: str, node: str) -> BackupState | None:
-    one = poll.look().get(node)
-    section = one.section(BackupStates) if one is not None else None
-    return next((one for one in section.backups if one.service == service), None) if section is not None else None
+    return _told(service, node, backed_up.awaited(made, ACTION, service, node, until_s, view, box), args, box)
 
 
 def _told(service: str, node: str, made: BackupMade, args: Namespace, box: Toolbox) -> int:

@@ -5,17 +5,15 @@ from typing import Any
 
 import msgspec
 
-from holdfast.cli.backups import backup_view, drill_view
+from holdfast.cli.backups import backed_up, backup_view, drill_view
 from holdfast.cli.flags import Parser
-from holdfast.cli.nodes import fleet_view
 from holdfast.cli.orders import order_and_wait, order_results, order_sign
 from holdfast.cli.sizes import counted, size
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.waiting.report_poll import ReportPoll
 from holdfast.errors import Failed, Invalid, Unreachable
 from holdfast.model.drill import DrillResult, DrillState
-from holdfast.ports.hub_link import FleetReader
+from holdfast.model.verified_report import VerifiedReport
 
 DETAILS = """\
 Signs an order with your key (grade apply) and submits it. The node fetches the newest backup from where it is stored,
@@ -53,16 +51,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = order_and_wait.look(args, box)
     service = args.service.removeprefix("service.")
-    if f"service.{service}" not in view.applied.table.entries:
-        raise fleet_view.no_service(service, view.applied.table.of_kind("service"))
-    reported = backup_view.states(view).get(service)
-    if reported is None:
-        raise Invalid(
-            f"no node reports that it backs {service} up",
-            remedy='declare protect = "backup" for a volume of it, then: holdfast apply',
-            code="not_backed_up",
-        )
-    node, target = reported[0], f"service.{service}"
+    node, target = backed_up.home(service, view), f"service.{service}"
     if args.node not in ("", node):
         raise Invalid(
             f"{node} backs {service} up, so a drill runs there", remedy=f"holdfast drill {service}", code="not_placed"
@@ -75,31 +64,18 @@ def run(args: Namespace, box: Toolbox) -> int:
     trouble = order_results.trouble_of(ACTION, target, order_and_wait.ended(given, view, args, box))
     if trouble is not None:
         raise trouble
-    assert isinstance(view.hub, FleetReader), "a ledger directory takes no orders"
-    poll = ReportPoll(view.hub, view.applied, (node,), box)
-    return _told(service, node, _verdict(poll, service, node, given[0].id, until_s, args, box), args, box)
+    shown = [""]
 
-
-def _verdict(
-    poll: ReportPoll, service: str, node: str, order: str, until_s: float, args: Namespace, box: Toolbox
-) -> DrillResult:
-    shown = ""
-    while True:
-        one = poll.look().get(node)
-        state = drill_view.of(one, service) if one is not None else None
-        if state is not None and state.last is not None and state.last.order == order:
+    def verdict(report: VerifiedReport) -> DrillResult | None:
+        state = drill_view.of(report, service)
+        if state is not None and state.last is not None and state.last.order == given[0].id:
             return state.last
-        if state is not None and state.running_s and not args.json and (words := _progress(state)) != shown:
+        if state is not None and state.running_s and not args.json and (words := _progress(state)) != shown[-1]:
             box.terminal.remark(words)
-            shown = words
-        left_s = until_s - box.clock.monotonic_s()
-        if left_s <= 0:
-            raise Unreachable(
-                f"the drill of {service} is not over yet; it goes on",
-                remedy=f"`holdfast backup list {service}` shows its end; a longer --timeout waits for it",
-                code="drill_under_way",
-            )
-        poll.rest(left_s)
+            shown.append(words)
+        return None
+
+    return _told(service, node, backed_up.awaited(verdict, ACTION, service, node, until_s, view, box), args, box)
 
 
 def _progress(state: DrillState) -> str:

@@ -11,7 +11,6 @@ from holdfast.cli.edges.edge_list import expires
 from holdfast.cli.nodes.node_list import describe
 from holdfast.cli.services.copies import copies
 from holdfast.model.applied import Applied
-from holdfast.model.backup_report import BackupStates
 from holdfast.model.duration import aged
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.verified_report import VerifiedReport
@@ -134,14 +133,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _volumes(nodes: Mapping[str, VerifiedReport], applied: Applied) -> tuple[Unprotected, ...]:
-    elsewhere = {name for name, targets in backup_copies.of_fleet(nodes, applied) if targets}
-    return unprotected(applied, _backed_up(nodes), elsewhere)
-
-
-def _backed_up(nodes: Mapping[str, VerifiedReport]) -> set[str]:
-    """Services whose node reports a backup; an old report counts: the backup does not go away."""
-    sections = (one.section(BackupStates) for one in nodes.values())
-    return {state.service for section in sections if section for state in section.backups if state.last is not None}
+    return unprotected(applied, dict(backup_copies.of_fleet(nodes, applied)))
 
 
 def _public(found: list[EdgeView]) -> str:

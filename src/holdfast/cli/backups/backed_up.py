@@ -1,0 +1,48 @@
+"""A service that a node backs up: which node that is, and waiting for what it reports about an order."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from holdfast.cli.backups import backup_view
+from holdfast.cli.nodes import fleet_view
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.waiting.report_poll import ReportPoll
+from holdfast.errors import Invalid, Unreachable
+from holdfast.model.verified_report import VerifiedReport
+from holdfast.ports.hub_link import FleetReader
+
+T = TypeVar("T")
+Find = Callable[[VerifiedReport], T | None]
+
+
+def home(service: str, view: FleetView) -> str:
+    if f"service.{service}" not in view.applied.table.entries:
+        raise fleet_view.no_service(service, view.applied.table.of_kind("service"))
+    reported = backup_view.states(view).get(service)
+    if reported is None:
+        raise Invalid(
+            f"no node reports that it backs {service} up",
+            remedy='declare protect = "backup" for a volume of it, then: holdfast apply',
+            code="not_backed_up",
+        )
+    return reported[0]
+
+
+def awaited(find: Find[T], what: str, service: str, node: str, until_s: float, view: FleetView, box: Toolbox) -> T:
+    """The first that it finds in a report of the node. `what`: the noun that may not be over in time."""
+    assert isinstance(view.hub, FleetReader), "a ledger directory takes no orders"
+    poll = ReportPoll(view.hub, view.applied, (node,), box)
+    while True:
+        report = poll.look().get(node)
+        end = find(report) if report is not None else None
+        if end is not None:
+            return end
+        left_s = until_s - box.clock.monotonic_s()
+        if left_s <= 0:
+            raise Unreachable(
+                f"the {what} of {service} is not over yet; it goes on",
+                remedy=f"`holdfast backup list {service}` shows its end; a longer --timeout waits for it",
+                code=f"{what}_under_way",
+            )
+        poll.rest(left_s)
