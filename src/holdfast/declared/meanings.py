@@ -155,7 +155,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "node": "pins the service to this node, whatever its tier",
         "active": "whether it should run; `false` keeps its placement and its data",
         "protect": "refuses every removal of the service while it is true",
-        "custody": "which keys open its backups: those of operators and its node, or the hub's too",
+        "custody": "which keys open its backups: `sealed`, those of operators and its node; `hub`, the hub's too "
+        "(ADR 0044)",
         "failover": "nodes that may run it while its own node is silent",
         "snapshot": "which of its files backups hold",
         "schedule": "commands that a component runs at certain minutes",
