@@ -1,6 +1,7 @@
 """Backups of a node over memory, in virtual time: when they are made, what they hold, what stays, what comes back."""
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -120,6 +121,43 @@ def test_a_service_is_backed_up_at_the_interval_of_the_fleet() -> None:
         assert state(one).next_s - found[-1].made_s <= HOUR_S + 1 and first.receipt.cause == "schedule"
 
     play_backups(story, fleet("1h"))
+
+
+def test_a_service_is_backed_up_at_the_minutes_of_a_cron_expression() -> None:
+    """In its time zone, soon after them. An agent that was away begins at its start. Stale: twice the longest pause."""
+    cron = Backups(cron="30 * * * *", timezone="Asia/Kolkata")  # 5 h 30 min ahead: whole hours of UTC
+
+    async def story(one: Scene) -> None:
+        await asyncio.sleep(2.5 * HOUR_S)
+        made_s = [receipt.receipt.made_s for receipt in stored(one)[1:]]
+        assert len(made_s) in (2, 3) and all(at_s % HOUR_S <= 310 for at_s in made_s), made_s
+        assert {round((after - before) / HOUR_S) for before, after in pairwise(made_s)} == {1}
+        assert state(one).next_s - made_s[-1] == pytest.approx(HOUR_S, abs=2)
+        count = len(stored(one))
+        await one.kill()
+        await asyncio.sleep(HOUR_S)
+        one.start()
+        await asyncio.sleep(60)
+        assert len(stored(one)) == count + 1
+        one.machine.backups.target.trouble = Unreachable("away", remedy="wait", code="unreachable")  # type: ignore[attr-defined]
+        await asyncio.sleep(1.8 * HOUR_S)
+        assert not state(one).stale and state(one).failures
+        await asyncio.sleep(0.4 * HOUR_S)
+        assert state(one).stale and "backup_stale" in one.findings()
+
+    play_backups(story, replace(fleet(), backups=cron))
+
+
+def test_a_node_that_cannot_read_the_expression_keeps_to_the_interval_and_says_so() -> None:
+    async def story(one: Scene) -> None:
+        await one.settled()
+        write(one, b"first")
+        await made(one, 1)
+        text = one.findings()["backup_times_unreadable"]
+        assert "Mars/Base" in text and "cron of [backups] is every 24h instead" in text
+        assert 0 < state(one).next_s - stored(one)[0].receipt.made_s <= DAY_S + 1801
+
+    play(replace(fleet(), backups=Backups(cron="@daily", timezone="Mars/Base")), story)
 
 
 def test_a_new_service_is_backed_up_at_once_and_one_without_such_a_volume_never() -> None:

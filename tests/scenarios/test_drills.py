@@ -138,6 +138,21 @@ def test_a_backup_is_proven_at_drill_interval_also_without_a_hub_h60() -> None:
     play_drills(story, fleet("4h", "2h"))
 
 
+def test_a_backup_is_proven_at_the_minutes_of_drill_cron() -> None:
+    async def story(one: Scene) -> None:
+        at = set()
+        for _ in range(4):
+            await asyncio.sleep(1.1 * HOUR_S)
+            last = state(one).last
+            assert last is not None and last.verdict == "verified"
+            at.add(last.at_s)
+        later = sorted(at)[1:]  # the first one follows the first backup
+        assert len(later) == 3 and all(at_s % HOUR_S <= 310 for at_s in later), later
+
+    made = fleet()
+    play_drills(story, replace(made, backups=replace(made.backups, drill_cron="0 * * * *")))
+
+
 def test_an_order_proves_the_newest_backup_now_and_its_evidence_is_reported() -> None:
     async def story(one: Scene) -> None:
         write(one, b"second")

@@ -27,9 +27,7 @@ def check(targets: Sequence[AlertTarget], nodes: Collection[str], flaws: Flaws) 
                 flaws.add_checked(FLEET_FILE, ("alerts", at, "nodes", index), f"there is no node {shown(name)}", remedy)
         if not target.nodes:
             _check_codes(at, target, flaws)
-        if not schedules.is_zone(target.timezone):
-            what = f"there is no time zone {shown(target.timezone)}"
-            flaws.add_checked(FLEET_FILE, ("alerts", at, "timezone"), what, schedules.ZONES)
+        schedules.check_zone(FLEET_FILE, ("alerts", at, "timezone"), target.timezone, flaws)
         if not found and target.apprise is not UNSET and (wrong := apprise_url.complaint(target.apprise)) is not None:
             told = "choose another way; a webhook takes any https:// address, and `hub run --alert-command` any program"
             flaws.add_checked(FLEET_FILE, ("alerts", at, "apprise"), wrong, told)

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from holdfast.declared import (
     alerts,
+    backups,
     infrastructure,
     names,
     node_keys,
@@ -38,6 +39,7 @@ def read(content: bytes, flaws: Flaws) -> Declared | None:
     written = [
         _texts(document, table, key) for table, key in (("nodes", "name"), ("storage", "name"), ("policies", "file"))
     ]
+    backup_keys = frozenset(table) if isinstance(table := document.get("backups"), dict) else frozenset[str]()
     file = check(document, FleetFile, FLEET_FILE, content, flaws)
     _check_names(file, flaws)
     operators.check(file.operators, file.trust, _is_complete(file, flaws), flaws)
@@ -47,6 +49,7 @@ def read(content: bytes, flaws: Flaws) -> Declared | None:
     node_keys.check(file.nodes, "" if file.fleet is UNKNOWN_SETTINGS else file.fleet.hub_key, flaws)
     alerts.check(file.alerts, written[0], flaws)
     storage.check(file.storage, written[0], flaws)
+    backups.check(file.backups, backup_keys, flaws)
     return Declared(file, *written)
 
 

@@ -69,8 +69,10 @@ TABLE: Mapping[Row, Later] = {
     ),
     # Inside the schema: services/<name>.toml.
     ("Service", "custody", ""): Later(
-        "not built yet: the keys of backups are sealed to operators and the node of the service, and not to the hub",
-        _REMOVE,
+        "not built yet: the keys of backups are sealed to operators and the node of the service, and never to the "
+        "hub: no move of a service without an operator would use them",
+        'remove the key, or write custody = "sealed"; an operator brings data to another node with an age identity '
+        "(docs/guides/restore.md)",
     ),
     NO_WAY_BACK: Later(
         "no command would bring the dump back, so none is made: files are copied as they are",

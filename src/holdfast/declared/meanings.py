@@ -98,10 +98,16 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "applies_to": "`fleet`, or services as `service.NAME`",
     },
     "Backups": {
-        "interval": "how often a service is backed up. A new service is backed up at once",
+        "interval": "how often a service is backed up; this or `cron`. A new service is backed up at once",
         "retain": "how many backups of a service are kept, of those by schedule and of those by order: a number, or a "
         "table. The newest one always stays",
-        "drill_interval": "how often a backup of a service is proven by a drill (docs/guides/backups.md)",
+        "drill_interval": "how often a backup of a service is proven by a drill (docs/guides/backups.md); this or "
+        "`drill_cron`",
+        "cron": "when a service is backed up, in place of `interval`: five fields or `@daily` as in `[[schedule]]`. "
+        "Each service begins at its own time within five minutes after them. An agent that did not run then begins at "
+        "its start",
+        "drill_cron": "the same for drills, in place of `drill_interval`",
+        "timezone": "the time zone of `cron` and `drill_cron`",
     },
     "Timeouts": {
         "deploy": "how long a command waits for a new version to become healthy",
@@ -149,7 +155,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "node": "pins the service to this node, whatever its tier",
         "active": "whether it should run; `false` keeps its placement and its data",
         "protect": "refuses every removal of the service while it is true",
-        "custody": "which keys open its backups: those of operators and its node, or the hub's too",
+        "custody": "which keys open its backups: `sealed`, those of operators and its node; `hub`, the hub's too "
+        "(ADR 0044)",
         "failover": "nodes that may run it while its own node is silent",
         "snapshot": "which of its files backups hold",
         "schedule": "commands that a component runs at certain minutes",

@@ -6,7 +6,7 @@ from holdfast.declared import names, spelling
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.words import Path, shown
 from holdfast.model.fleet import Service
-from holdfast.model.schedule import ALIASES, Schedule
+from holdfast.model.schedule import ALIASES, fields
 
 MEANINGS: Mapping[str, str] = {
     "name": "the name of the schedule",
@@ -33,25 +33,32 @@ def check(file: str, service: Service, flaws: Flaws) -> None:
             remedy = spelling.question(schedule.component, known) or f"one of: {', '.join(sorted(known))}"
             what = f"there is no component {shown(schedule.component)} in this service"
             flaws.add_checked(file, (*where, "component"), what, remedy)
-        if why := _cron_trouble(schedule):
-            remedy = 'write five fields such as "30 3 * * *", or one of: ' + ", ".join(ALIASES)
-            flaws.add_checked(file, (*where, "cron"), f"{shown(schedule.cron)} is not a cron expression: {why}", remedy)
-        if not is_zone(schedule.timezone):
-            what = f"there is no time zone {shown(schedule.timezone)}"
-            flaws.add_checked(file, (*where, "timezone"), what, ZONES)
+        check_cron(file, (*where, "cron"), schedule.cron, flaws)
+        check_zone(file, (*where, "timezone"), schedule.timezone, flaws)
     if len(named) > 1:
         names.check(file, named, "schedule of this service", flaws)
 
 
-def _cron_trouble(schedule: Schedule) -> str:
+def check_cron(file: str, where: Path, cron: str, flaws: Flaws) -> None:
+    if why := _cron_trouble(cron):
+        remedy = 'write five fields such as "30 3 * * *", or one of: ' + ", ".join(ALIASES)
+        flaws.add_checked(file, where, f"{shown(cron)} is not a cron expression: {why}", remedy)
+
+
+def check_zone(file: str, where: Path, timezone: str, flaws: Flaws) -> None:
+    if not is_zone(timezone):
+        flaws.add_checked(file, where, f"there is no time zone {shown(timezone)}", ZONES)
+
+
+def _cron_trouble(cron: str) -> str:
     from datetime import UTC, datetime
 
     from cronsim import CronSim, CronSimError
 
-    if schedule.cron.startswith("@") and schedule.cron not in ALIASES:
+    if cron.startswith("@") and cron not in ALIASES:
         return "no such alias"
     try:
-        next(CronSim(schedule.fields, datetime(2026, 1, 1, tzinfo=UTC)))
+        next(CronSim(fields(cron), datetime(2026, 1, 1, tzinfo=UTC)))
     except CronSimError as trouble:
         return str(trouble).lower()
     except StopIteration:

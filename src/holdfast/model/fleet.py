@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from holdfast.model.drill import Drill
-from holdfast.model.schedule import Schedule, ZoneText
+from holdfast.model.schedule import CronText, Schedule, ZoneText
 from holdfast.model.schema import (
     AbsolutePath,
     AcmeUrl,
@@ -224,6 +224,9 @@ class Backups(Table, frozen=True):
     interval: Duration = "24h"
     retain: Kept = 7
     drill_interval: Duration = "7d"
+    cron: CronText | UnsetType = UNSET  # in place of interval
+    drill_cron: CronText | UnsetType = UNSET  # in place of drill_interval
+    timezone: ZoneText = "UTC"
 
 
 class Timeouts(Table, frozen=True):

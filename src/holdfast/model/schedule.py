@@ -41,7 +41,12 @@ class Schedule(Table, frozen=True):
     @property
     def fields(self) -> str:
         """Its five fields."""
-        return ALIASES.get(self.cron, self.cron)
+        return fields(self.cron)
+
+
+def fields(cron: str) -> str:
+    """The five fields of an expression or of one of its short names."""
+    return ALIASES.get(cron, cron)
 
 
 # ---- as reported ----------------------------------------------------------------------------------------------------

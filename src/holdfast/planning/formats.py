@@ -130,6 +130,13 @@ OF_FLEET: tuple[Feature[FleetDocument], ...] = (
         "a table as retain of [backups]",
         lambda fleet: isinstance(fleet.backups.retain, Retain),
     ),
+    Feature("FleetDocument.backups.cron", 5, "cron of [backups]", lambda fleet: fleet.backups.cron is not UNSET),
+    Feature(
+        "FleetDocument.backups.drill_cron",
+        5,
+        "drill_cron of [backups]",
+        lambda fleet: fleet.backups.drill_cron is not UNSET,
+    ),
 )
 
 OF_TRUST: tuple[Feature[Trust], ...] = (

@@ -1,20 +1,14 @@
-"""When a service is backed up: at its interval, by request, and after a failure again. Pure.
-
-An interval has fixed slots with a phase of the service's own, so that services do not begin together and no crash or
-delay shifts the next backup.
-"""
-
-from hashlib import sha256
+"""When a service is backed up: at its times, by request, and after a failure again. Pure."""
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.model.backup_report import BackupMade
+from holdfast.reconcile.backup_times import Times
 
-PHASE_SHARE, PHASE_S_MAX = 0.1, 1800.0
 PAUSE_S, PAUSE_S_MAX = 300.0, 3600.0  # after the first failure, and at most
 AHEAD_S = 25 * 3600.0  # a backup so far in the future was dated by a wrong clock
-STALE_INTERVALS = 2.0
+STALE_PAUSES = 2.0  # the longest ones between two backups
 ORDERS_KEPT = 3
 
 
@@ -40,24 +34,13 @@ class Book(Struct, frozen=True, omit_defaults=True):
         return self.last.sequence if self.last is not None else 0
 
 
-def phase_s(service: str, node: str, interval_s: float) -> float:
-    """The same for all time: a part of the interval, different for each service."""
-    share = int.from_bytes(sha256(f"{node}/{service}".encode()).digest()[:4], "big") / 2**32
-    return share * min(interval_s * PHASE_SHARE, PHASE_S_MAX)
-
-
-def slot(at_s: float, interval_s: float, phase: float) -> int:
-    return int((at_s - phase) // interval_s)
-
-
-def next_s(book: Book, now_s: float, interval_s: float, phase: float) -> float:
+def next_s(book: Book, now_s: float, times: Times, phase_s: float) -> float:
     """When the next backup is due; now or earlier if one is due now."""
     if book.asked_s:
         return max(book.asked_s, _after_pause(book))
     if not book.last_s or book.last_s > now_s + AHEAD_S:
         return max(book.known_s, _after_pause(book))
-    due_s = (slot(book.last_s, interval_s, phase) + 1) * interval_s + phase
-    return max(due_s, _after_pause(book))
+    return max(times.due_s(book.last_s, phase_s), _after_pause(book))
 
 
 def _after_pause(book: Book) -> float:
@@ -99,7 +82,7 @@ def done(book: Book, made: BackupMade) -> Book:
     )
 
 
-def is_stale(book: Book, now_s: float, interval_s: float) -> bool:
+def is_stale(book: Book, now_s: float, times: Times) -> bool:
     """A clock that was ahead when the last backup was made does not hide it for longer than that."""
     last_s = book.last_s if book.last_s <= now_s + AHEAD_S else 0.0
-    return now_s - (last_s or book.known_s) > STALE_INTERVALS * interval_s
+    return now_s - (last_s or book.known_s) > STALE_PAUSES * times.longest_s

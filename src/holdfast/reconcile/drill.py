@@ -1,6 +1,6 @@
 """When the backups of a service are proven by a drill, and what a drill has shown. Pure.
 
-Drills have fixed slots with a phase of the service's own, as backups have (reconcile/backup_due.py).
+Drills have their times as backups have them (reconcile/backup_times.py).
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model.drill import Cause, DrillResult, Verdict
-from holdfast.reconcile.backup_due import AHEAD_S, phase_s, slot
+from holdfast.reconcile.backup_due import AHEAD_S
+from holdfast.reconcile.backup_times import Times
 
 FIRST_S = 3600.0  # from the first backup to its drill
 PAUSE_S, PAUSE_S_MAX = 1800.0, 6 * 3600.0  # after a drill that was not conclusive
 NEWER_S = 3600.0  # after a failed drill, once there is a newer backup
-OVERDUE_INTERVALS = 2.0
+OVERDUE_PAUSES = 2.0
 PROVEN_KEPT = 50
 
 # Codes of troubles that say that this backup cannot be restored; damaged bytes do too. A machine, an image or a target
@@ -48,16 +49,16 @@ class Book(Struct, frozen=True, omit_defaults=True):
         return "schedule" if not self.asked_s else "order" if self.asked_by else "hub"
 
 
-def next_s(book: Book, service: str, node: str, now_s: float, interval_s: float, newest: str) -> float:
+def next_s(book: Book, phase_s: float, now_s: float, times: Times, newest: str) -> float:
     """When the next drill is due; now or earlier if one is due now. `newest`: digest of the newest backup."""
     if book.asked_s:
         return book.asked_s
-    phase, last = phase_s(service, node, interval_s), book.last
+    last = book.last
     if last is None or last.at_s > now_s + AHEAD_S:
-        return book.known_s + FIRST_S + phase
+        return book.known_s + FIRST_S + phase_s
     if last.verdict == "inconclusive":
         return last.at_s + min(PAUSE_S * (1 << min(max(book.unclear - 1, 0), 8)), PAUSE_S_MAX)
-    due_s = (slot(last.at_s, interval_s, phase) + 1) * interval_s + phase
+    due_s = times.due_s(last.at_s, phase_s)
     is_other = last.verdict == "failed" and newest not in ("", last.backup)
     return min(due_s, last.at_s + NEWER_S) if is_other else due_s
 
@@ -93,9 +94,9 @@ def ended(book: Book, result: DrillResult) -> Book:
     )
 
 
-def is_overdue(book: Book, now_s: float, interval_s: float) -> bool:
+def is_overdue(book: Book, now_s: float, times: Times) -> bool:
     proven_s = max((at_s for at_s in book.proven.values() if at_s <= now_s + AHEAD_S), default=0.0)
-    return now_s - (proven_s or book.known_s) > OVERDUE_INTERVALS * interval_s
+    return now_s - (proven_s or book.known_s) > OVERDUE_PAUSES * times.longest_s
 
 
 def verdict_of(trouble: HoldfastError) -> Verdict:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from holdfast.adapters.calendar.cronsim import CronCalendar
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.backups.books import Books
 from holdfast.agent.backups.declared import Declarations
@@ -27,6 +28,7 @@ from holdfast.agent.backups.targets.attached import Targets
 from holdfast.agent.backups.targets.copying import Copying
 from holdfast.agent.backups.targets.spread import Nearest, Spread
 from holdfast.agent.backups.targets.watching import TargetWatch
+from holdfast.agent.backups.times import DeclaredTimes
 from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.door import Vouch
 from holdfast.agent.wake import Wake
@@ -44,6 +46,7 @@ class BackupSide(Struct, frozen=True):
     fetching: Fetching
     declared: Declarations
     loading: Loading
+    times: DeclaredTimes
 
 
 def side(
@@ -61,7 +64,8 @@ def side(
         member=(fleet, node),
     )
     spread, nearest = Store(Spread(targets), fleet), Store(Nearest(targets), fleet)
-    declared = Declarations(ports.acceptance.blob, lambda: accepting.trust)
+    times = DeclaredTimes(CronCalendar(), common.time.now_s, common.findings)
+    declared = Declarations(ports.acceptance.blob, lambda: accepting.trust, times)
     generations = Generations(
         facts=ports.journal, sealer=own.sealer, opener=own.opener, keys=own.keys, fleet=fleet, line=ports.key.line
     )
@@ -124,9 +128,8 @@ def side(
         targets=targets, copying=copying, declared=declared, time=common.time, notes=notes, changed=changed
     )
     changed.connect(made.show)
-    return BackupSide(
-        made, watch, books, nearest, fetching, declared, Loading(services.door, lambda: declared.timeout_s)
-    )
+    loading = Loading(services.door, lambda: declared.timeout_s)
+    return BackupSide(made, watch, books, nearest, fetching, declared, loading, times)
 
 
 def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, under_way: UnderWay, fleet: str) -> WayBack:

@@ -26,7 +26,7 @@ EVERY_CHECK = frozenset({"http", "tcp", "grpc", "exec"})
 def keeper(
     ports: Ports, common: Common, services: ServiceSide, backups: BackupSide, books: Books, changed: Wake
 ) -> Drills:
-    notes, declared = Notes(common.findings), Declarations(ports.acceptance.blob)
+    notes, declared = Notes(common.findings), Declarations(ports.acceptance.blob, backups.times)
     node = (common.member.fleet, common.member.node)
     choosing = Choosing(backups.store, ports.key, node, _last(backups))
     remains = Remains(

@@ -78,6 +78,9 @@ EFFECTS: dict[str, dict[str, str]] = {
         "interval": "test_a_service_is_backed_up_at_the_interval_of_the_fleet",
         "retain": "test_as_many_backups_stay_as_the_fleet_says",
         "drill_interval": "test_a_backup_is_proven_at_drill_interval_also_without_a_hub_h60",
+        "cron": "test_a_service_is_backed_up_at_the_minutes_of_a_cron_expression",
+        "drill_cron": "test_a_backup_is_proven_at_the_minutes_of_drill_cron",
+        "timezone": "test_a_service_is_backed_up_at_the_minutes_of_a_cron_expression",
     },
     "Drill": {
         "cmd": "test_cmd_of_the_drill_runs_inside_within_its_timeout",

@@ -68,6 +68,13 @@ CHANGES: dict[str, tuple[str, Any, Any]] = {
     "backups.interval": ("fleet", fleet(), fleet(backups=Backups(interval="30d"))),
     "backups.retain": ("fleet", fleet(), fleet(backups=Backups(retain=1))),
     "backups.drill_interval": ("fleet", fleet(), fleet(backups=Backups(drill_interval="30d"))),
+    "backups.cron": ("fleet", fleet(), fleet(backups=Backups(cron="@yearly"))),
+    "backups.drill_cron": ("fleet", fleet(), fleet(backups=Backups(drill_cron="@yearly"))),
+    "backups.timezone": (
+        "fleet",
+        fleet(backups=Backups(cron="@daily")),
+        fleet(backups=Backups(cron="@daily", timezone="Europe/Oslo")),
+    ),
     **{
         f"timeouts.{key}": ("fleet", fleet(), fleet(timeouts=Timeouts(**{key: "1s"})))
         for key in Timeouts.__struct_fields__

@@ -55,6 +55,7 @@ DERIVED: dict[str, str] = {
     if key not in ("nodes", "quiet")
 }
 DERIVED |= {f"FleetDocument.backups.retain.{key}": formats.OF_FLEET[0].key for key in ("daily", "weekly", "monthly")}
+DERIVED["FleetDocument.backups.timezone"] = "FleetDocument.backups.cron"
 DERIVED |= dict.fromkeys(("Service.drill.cmd", "Service.drill.timeout"), "Service.drill")
 
 SEALED = sealed_to("w1", "w2")
@@ -149,6 +150,8 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
         lambda: replace(fleet(), backups=Backups(retain=Retain(daily=7))),
         ("w1", "w2"),
     ),
+    "FleetDocument.backups.cron": (lambda: replace(fleet(), backups=Backups(cron="@daily")), ("w1", "w2")),
+    "FleetDocument.backups.drill_cron": (lambda: replace(fleet(), backups=Backups(drill_cron="@weekly")), ("w1", "w2")),
     "Trust.thresholds.destroy_requires": (touching, ("w1", "w2")),
     "Trust.operators.scope": (scoped, ("w1", "w2")),
 }

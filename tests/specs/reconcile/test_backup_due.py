@@ -1,4 +1,4 @@
-"""When a service is backed up (M-96, C-18, M-76): fixed slots, pauses after failures, requests, stale ones."""
+"""When a service is backed up (M-96, C-18, M-76): its times, pauses after failures, requests, stale ones."""
 
 from msgspec.structs import replace
 
@@ -8,18 +8,17 @@ from holdfast.reconcile.backup_due import (
     ORDERS_KEPT,
     PAUSE_S,
     PAUSE_S_MAX,
-    PHASE_S_MAX,
     Book,
     asked,
     done,
     failed,
     is_stale,
     next_s,
-    phase_s,
-    slot,
 )
+from holdfast.reconcile.backup_times import Every
 
 DAY_S, NOW_S, PHASE = 86_400.0, 1_700_000_000.0, 600.0
+DAY = Every(DAY_S)
 NEW = Book(known_s=NOW_S)
 
 
@@ -32,36 +31,22 @@ def made(at_s: float, **changed: object) -> Book:
 
 
 def test_a_new_service_is_due_at_once() -> None:
-    assert next_s(NEW, NOW_S, DAY_S, PHASE) == NOW_S
-
-
-def test_a_backup_is_due_once_in_each_slot_however_late_the_last_one_was() -> None:
-    begin_s = slot(NOW_S, DAY_S, PHASE) * DAY_S + PHASE
-    assert begin_s <= NOW_S < begin_s + DAY_S
-    for late_s in (0.0, 3_600.0, DAY_S - 1):
-        assert next_s(made(begin_s + late_s), NOW_S, DAY_S, PHASE) == begin_s + DAY_S
-
-
-def test_phases_differ_and_stay_the_same() -> None:
-    found = {phase_s(f"s{n}", "w1", DAY_S) for n in range(50)}
-    assert len(found) == 50 and all(0 <= one <= PHASE_S_MAX for one in found)
-    assert phase_s("web", "w1", DAY_S) == phase_s("web", "w1", DAY_S) != phase_s("web", "w2", DAY_S)
-    assert max(phase_s(f"s{n}", "w1", 100.0) for n in range(50)) <= 10.0
+    assert next_s(NEW, NOW_S, DAY, PHASE) == NOW_S
 
 
 def test_a_failure_is_tried_again_after_growing_pauses() -> None:
     book, waits = NEW, []
     for _ in range(6):
         book = failed(book, NOW_S, "no space")
-        waits.append(next_s(book, NOW_S, DAY_S, PHASE) - NOW_S)
+        waits.append(next_s(book, NOW_S, DAY, PHASE) - NOW_S)
     assert waits == [PAUSE_S, 2 * PAUSE_S, 4 * PAUSE_S, 8 * PAUSE_S, PAUSE_S_MAX, PAUSE_S_MAX]
     assert book.trouble == "no space" and book.failures == 6
-    assert next_s(failed(made(NOW_S), NOW_S, "x"), NOW_S, DAY_S, PHASE) > NOW_S + PAUSE_S, "the slot is not over"
+    assert next_s(failed(made(NOW_S), NOW_S, "x"), NOW_S, DAY, PHASE) > NOW_S + PAUSE_S, "the slot is not over"
 
 
 def test_a_request_is_due_at_once_and_over_with_the_backup_that_began_after_it() -> None:
     request = asked(made(NOW_S - 60), NOW_S, "order")
-    assert next_s(request, NOW_S, DAY_S, PHASE) == NOW_S
+    assert next_s(request, NOW_S, DAY, PHASE) == NOW_S
     after = done(request, backup(NOW_S + 1, 2))
     assert (after.asked_s, after.asked_by, after.sequence, after.last_s) == (0.0, "", 2, NOW_S + 1)
     earlier = done(request, backup(NOW_S - 1, 2))
@@ -74,20 +59,20 @@ def test_a_backup_ends_the_failures_before_it() -> None:
 
 
 def test_a_wrong_clock_delays_no_backup_for_long() -> None:
-    assert next_s(made(NOW_S + AHEAD_S + 1), NOW_S, DAY_S, PHASE) == NOW_S
-    assert next_s(made(NOW_S + AHEAD_S - 1), NOW_S, DAY_S, PHASE) > NOW_S
+    assert next_s(made(NOW_S + AHEAD_S + 1), NOW_S, DAY, PHASE) == NOW_S
+    assert next_s(made(NOW_S + AHEAD_S - 1), NOW_S, DAY, PHASE) > NOW_S
 
 
 def test_a_backup_older_than_two_intervals_is_stale_m76() -> None:
-    assert not is_stale(made(NOW_S - 2 * DAY_S), NOW_S, DAY_S) and is_stale(made(NOW_S - 2 * DAY_S - 1), NOW_S, DAY_S)
-    assert not is_stale(NEW, NOW_S + 2 * DAY_S, DAY_S) and is_stale(NEW, NOW_S + 2 * DAY_S + 1, DAY_S)
+    assert not is_stale(made(NOW_S - 2 * DAY_S), NOW_S, DAY) and is_stale(made(NOW_S - 2 * DAY_S - 1), NOW_S, DAY)
+    assert not is_stale(NEW, NOW_S + 2 * DAY_S, DAY) and is_stale(NEW, NOW_S + 2 * DAY_S + 1, DAY)
     old = replace(made(NOW_S + 400 * DAY_S), known_s=NOW_S - 3 * DAY_S)
-    assert is_stale(old, NOW_S, DAY_S), "its date is of a wrong clock"
+    assert is_stale(old, NOW_S, DAY), "its date is of a wrong clock"
 
 
 def test_a_request_ends_the_pause_and_its_order_is_answered_by_a_failure() -> None:
     book = asked(failed(failed(NEW, NOW_S, "x"), NOW_S, "x"), NOW_S + 1, "one")
-    assert next_s(book, NOW_S, DAY_S, PHASE) == NOW_S + 1
+    assert next_s(book, NOW_S, DAY, PHASE) == NOW_S + 1
     after = failed(book, NOW_S + 2, "no space")
     assert (after.failed_by, after.asked_s, after.asked_by) == (("one",), 0.0, "")
     assert asked(book, NOW_S).asked_by == "one", "a hub takes no order away"

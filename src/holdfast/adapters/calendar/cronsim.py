@@ -17,7 +17,7 @@ class CronCalendar:
         except (CronSimError, LookupError, ValueError, OSError) as trouble:
             raise Failed(
                 f"{cron!r} in {timezone!r} cannot be read on this node: {trouble}",
-                remedy="correct cron and timezone of the schedule; `holdfast validate` checks both",
+                remedy="correct cron and timezone; `holdfast validate` checks both",
                 code="schedule_unreadable",
             ) from trouble
         newest_s = after_s

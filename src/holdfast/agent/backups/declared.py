@@ -5,12 +5,14 @@ from collections.abc import Callable
 import msgspec
 from msgspec import UNSET, Struct
 
+from holdfast.agent.backups.times import DeclaredTimes
 from holdfast.agent.keeper import Revision
 from holdfast.model import coverage, dump, duration
 from holdfast.model.coverage import Covered
 from holdfast.model.fleet import Backups, Service, Snapshot
 from holdfast.model.storage_target import counts
 from holdfast.model.trust import Trust, outside_scope
+from holdfast.reconcile.backup_times import Every, Times
 from holdfast.reconcile.retention import Policy
 
 _service = msgspec.json.Decoder(Service).decode
@@ -51,9 +53,13 @@ class Declarations:
     """`content` reads a document of the revision by its digest; `trust` answers the operators of the revision. A
     service that runs here for a silent node is backed up by its own node."""
 
-    def __init__(self, content: Callable[[str], bytes | None], trust: Callable[[], Trust | None]) -> None:
+    def __init__(
+        self, content: Callable[[str], bytes | None], trust: Callable[[], Trust | None], times: DeclaredTimes
+    ) -> None:
         self._content = content
         self._trust = trust
+        self._times = times
+        self.times: Times = Every(duration.milliseconds(Backups().interval) / 1000)
         self.found: dict[str, Wanted] = {}
         self.complete = False  # every content was read: what is not found is not declared
         self.node = ""
@@ -63,6 +69,7 @@ class Declarations:
     def follow(self, revision: Revision) -> None:
         self.node = revision.node.name
         self._backups = revision.document.backups
+        self.times = self._times.of("cron", self._backups.interval, self._backups.cron, self._backups.timezone)
         self.timeout_s = duration.milliseconds(revision.document.timeouts.snapshot) / 1000
         self.found, self.complete = {}, True
         if revision.node.reconcile == "observe":
@@ -81,10 +88,6 @@ class Declarations:
                 mounted = coverage.mounted(name, service, component)
                 wanted = Wanted(name, entry.epoch, covered, snapshot, component, dump.port(service), mounted)
                 self.found[name] = wanted
-
-    @property
-    def interval_s(self) -> float:
-        return duration.milliseconds(self._backups.interval) / 1000
 
     @property
     def policy(self) -> Policy:

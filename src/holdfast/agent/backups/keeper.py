@@ -135,9 +135,9 @@ class Backups:
         return None
 
     def _next_s(self, wanted: Wanted, now_s: float) -> float:
-        interval_s = self._declared.interval_s
-        phase_s = rules.phase_s(wanted.service, self._declared.node, interval_s)
-        return rules.next_s(self._book(wanted.service), now_s, interval_s, phase_s)
+        times = self._declared.times
+        phase_s = times.phase_s(wanted.service, self._declared.node)
+        return rules.next_s(self._book(wanted.service), now_s, times, phase_s)
 
     def _pause_s(self) -> float:
         now_s = self._time.now_s()
@@ -153,7 +153,7 @@ class Backups:
         service, now_s = wanted.service, self._time.now_s()
         book, running = self._book(service), self._rounds.now
         mine = running if running is not None and running.service == service else None
-        is_stale = rules.is_stale(book, now_s, self._declared.interval_s)
+        is_stale = rules.is_stale(book, now_s, self._declared.times)
         self._notes.stale(service, (now_s - book.last_s if book.last_s else 0.0) if is_stale else None)
         return BackupState(
             service,

@@ -127,8 +127,9 @@ class Drills:
         return {service: book for service, book in found if book is not None}
 
     def _next_s(self, service: str, book: Book) -> float:
-        now_s, interval_s = self._time.now_s(), self._declared.interval_s
-        return rules.next_s(book, service, self._declared.node, now_s, interval_s, self._rounds.newest(service))
+        times = self._declared.times
+        phase_s = times.phase_s(service, self._declared.node)
+        return rules.next_s(book, phase_s, self._time.now_s(), times, self._rounds.newest(service))
 
     def _pause_s(self) -> float:
         now_s = self._time.now_s()
@@ -141,7 +142,7 @@ class Drills:
         book, now_s = self._books.of(service), self._time.now_s()
         assert book is not None
         mine = self._rounds.now if self._rounds.now is not None and self._rounds.now.service == service else None
-        proven, is_overdue = book.newest_proven, rules.is_overdue(book, now_s, self._declared.interval_s)
+        proven, is_overdue = book.newest_proven, rules.is_overdue(book, now_s, self._declared.times)
         proven_s = book.proven.get(proven, 0.0)
         self._notes.overdue(service, (now_s - proven_s if proven_s else 0.0) if is_overdue else None)
         return DrillState(

@@ -11,6 +11,7 @@ from holdfast.model.drill import DrillState
 from holdfast.model.duration import aged
 from holdfast.model.verified_report import VerifiedReport
 
+CUSTODY = ("sealed", "hub")
 SHOWN = 10  # --json has all of them
 
 Row = tuple[str, str, BackupState, DrillState | None]  # service, node
@@ -22,6 +23,8 @@ def lines(applied: Applied, nodes: Mapping[str, VerifiedReport], now_s: float) -
         words = [_words(name, state, drill, now_s) for name, _, state, drill in rows[:SHOWN]]
         more = [f"{len(rows) - SHOWN} more"] if len(rows) > SHOWN else []
         yield f"Backups: {'; '.join([*words, *more])}"
+        held = {custody: [name for name, *_ in rows if _custody(applied, name) == custody] for custody in CUSTODY}
+        yield f"Custody of their keys: {', '.join(f'{one} {len(names)}' for one, names in held.items() if names)}"
 
 
 def documents(applied: Applied, nodes: Mapping[str, VerifiedReport]) -> list[dict[str, Any]]:
@@ -31,6 +34,7 @@ def documents(applied: Applied, nodes: Mapping[str, VerifiedReport]) -> list[dic
             "node": node,
             "last_backup": rfc3339(state.last.made_s) if state.last is not None else None,
             "stale": state.stale,
+            "custody": _custody(applied, name),
             **drill_view.document(drill),
         }
         for name, node, state, drill in _rows(applied, nodes)
@@ -45,6 +49,11 @@ def _rows(applied: Applied, nodes: Mapping[str, VerifiedReport]) -> Iterator[Row
         for state in section.backups if section is not None else ():
             if one is not None and state.service == name:
                 yield name, str(entry.node), state, drill_view.of(one, name)
+
+
+def _custody(applied: Applied, service: str) -> str:
+    """As applied (C-19). A plan refuses "hub": an older release may have applied it, and it has no effect."""
+    return applied.service(service).custody
 
 
 def _words(name: str, state: BackupState, drill: DrillState | None, now_s: float) -> str:

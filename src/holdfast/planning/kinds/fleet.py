@@ -21,6 +21,8 @@ from holdfast.planning.kinds.kind import (
     to_no_node,
 )
 
+_MINUTES = ("cron", "drill_cron", "timezone")
+
 
 def documents(fleet: Fleet) -> Mapping[str, bytes]:
     document = FleetDocument(fleet.settings, fleet.backups, fleet.timeouts, fleet.acme, fleet.dns, fleet.overlay)
@@ -53,6 +55,9 @@ def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Deman
         old, new = getattr(before.backups, key), getattr(after.backups, key)
         if duration.milliseconds(new) > duration.milliseconds(old):
             yield destroy(f"makes backups.{key} longer ({old} → {new})")
+    if other := [key for key in _MINUTES if getattr(before.backups, key) != getattr(after.backups, key)]:
+        # Which of two expressions makes fewer backups is not compared.
+        yield destroy(f"changes backups.{', backups.'.join(other)}")
 
 
 def settings_demands(before: Settings, after: Settings) -> Iterator[Demand]:
