@@ -248,6 +248,8 @@ def test_copies_are_shown_and_those_on_the_machine_of_the_data_count_as_none(tmp
         assert elsewhere("box") == (["same_machine"], []) == elsewhere("box", "nas"), "nor does an older one"
         desk.rig.commit(declared("hub"))
         assert elsewhere() == (["same_machine"], []), "the hub itself is on the machine of the data"
+        own, of_w2 = desk.box.shows("backup", "list")["backups"]
+        assert (own["copies"][0]["same_machine"], of_w2["copies"][0]["same_machine"]) == (True, False)
         desk.rig.commit(declared())
         desk.reports(backups=(BackupState("web", last=made(), copies=tuple(at.values())),))
         first, second = desk.box.shows("backup", "list")["backups"]
