@@ -25,9 +25,10 @@ MEMORY_BYTES = 1 << 30
 CPU_S = 4 * 3600
 _PDEATHSIG, _SET_DUMPABLE, _SET_SECCOMP, _NO_NEW_PRIVS = 1, 4, 22, 38
 _FILTER = 2
-# socket, ptrace, execve, execveat
-_REFUSED = {"x86_64": (0xC000003E, (41, 101, 59, 322)), "aarch64": (0xC00000B7, (198, 117, 221, 281))}
-_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
+# socket, ptrace, execve, execveat, io_uring_setup: a ring opens sockets too
+_REFUSED = {"x86_64": (0xC000003E, (41, 101, 59, 322, 425)), "aarch64": (0xC00000B7, (198, 117, 221, 281, 425))}
+_OTHER_TABLE = 0x40000000  # numbers from here on are of another table (x32)
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _KILL, _EPERM = 0x7FFF0000, 0x80000000, 0x00050001
 
 
@@ -85,6 +86,7 @@ def _refuse(libc: ctypes.CDLL) -> None:
     """No new socket, no other program."""
     architecture, numbers = _REFUSED[platform.machine()]
     steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    steps += [(_AT_LEAST, 0, 1, _OTHER_TABLE), (_RETURN, 0, 0, _EPERM)]
     for number in numbers:
         steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
     steps.append((_RETURN, 0, 0, _ALLOW))
