@@ -293,7 +293,7 @@ def test_a_service_makes_its_files_ready_by_its_own_command_and_then_they_are_co
         (Snapshotted(True, path="/book/gone"), "no file of a volume"),
     ],
 )
-def test_a_service_is_asked_over_grpc_and_names_a_file_of_its_volumes_m50(answer: Snapshotted, why: str) -> None:
+def test_a_service_is_asked_over_grpc_and_names_a_file_of_its_volumes_m_50(answer: Snapshotted, why: str) -> None:
     async def whole(one: Scene) -> None:
         program = Program(one)
         one.machine.runtime.behaviours[image(1)] = Behaviour(pipes=program.pipes)
