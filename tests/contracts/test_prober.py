@@ -461,7 +461,7 @@ def message(body: bytes) -> bytes:
     return frame(0, 0, b"\0" + len(body).to_bytes(4, "big") + body)
 
 
-def test_a_service_that_made_a_snapshot_names_its_file_m50() -> None:
+def test_a_service_that_made_a_snapshot_names_its_file_m_50() -> None:
     questions: list[bytes] = []
     body = b"\x08\x01\x1a\x0a/data/copy\x20\x07"  # and a field that is not known
     assert snapshot(message(body), asked=questions) == Snapshotted(True, path="/data/copy")

@@ -199,7 +199,7 @@ def test_a_restore_shows_its_progress(made: LabUnderTest) -> None:
     assert "MiB of " in done.err and "/s, " in done.err, done
 
 
-def test_a_service_with_the_standard_call_makes_its_files_ready_before_each_backup_m50(made: LabUnderTest) -> None:
+def test_a_service_with_the_standard_call_makes_its_files_ready_before_each_backup_m_50(made: LabUnderTest) -> None:
     text = SERVICE.format(image=f"{made.registry}/greeter:1").replace('"files"', '"book"')
     made.write("greeter", text.replace('name = "web"', 'name = "web"\nhealth = { type = "grpc", port = 8080 }') + GRPC)
     made.run("deploy", "greeter", "--yes").ok()

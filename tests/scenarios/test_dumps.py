@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.runtime.memory import Behaviour
 from holdfast.model import dump
 from holdfast.model.fleet import Fleet, Snapshot, Timeouts, Volume
@@ -48,7 +49,9 @@ class Program:
         runtime = self.one.machine.runtime
         self.loading = runtime.made(runtime.named(load_name(self.one)).id)
         if self.is_ill:
-            self.one.machine.prober.script(load_name(self.one), Verdict(False, "its tables are gone"))
+            prober = self.one.machine.drills.prober
+            assert isinstance(prober, MemoryProber)
+            prober.script(load_name(self.one), Verdict(False, "its tables are gone"))
         if self.loads.code == 0:
             (incoming,) = self.one.machine.storage.incoming.values()
             incoming["book/page"] = read.removeprefix(b"dump of ")
@@ -232,7 +235,12 @@ def test_a_dump_is_loaded_beside_the_service_and_then_becomes_its_data() -> None
         assert await names(one) == [one.one().name], "the container that loaded it is gone"
         assert program.loading is not None
         loaded = program.loading
-        assert (loaded.publish, loaded.spec.ports, loaded.spec.network, loaded.spec.exposed) == ((), (), "", False)
+        assert (loaded.publish, loaded.spec.ports, loaded.spec.network, loaded.spec.exposed) == (
+            (),
+            (),
+            load_name(one),
+            False,
+        )
         own = {mount.target: mount.read_only for mount in loaded.spec.mounts if "/.incoming-" in mount.source}
         assert own == {"/book": False, "/art": False, "/cache": False}, "no volume of the service itself"
 
@@ -353,7 +361,7 @@ def test_a_service_makes_its_files_ready_by_its_own_command_and_then_they_are_co
         (Snapshotted(True, path="/book/gone"), "no file of a volume"),
     ],
 )
-def test_a_service_is_asked_over_grpc_and_names_a_file_of_its_volumes_m50(answer: Snapshotted, why: str) -> None:
+def test_a_service_is_asked_over_grpc_and_names_a_file_of_its_volumes_m_50(answer: Snapshotted, why: str) -> None:
     async def whole(one: Scene) -> None:
         program = Program(one)
         one.machine.runtime.behaviours[image(1)] = Behaviour(pipes=program.pipes)

@@ -51,6 +51,11 @@ def is_dumped(snapshot: Snapshot) -> bool:
     return snapshot.method in PRESETS or (snapshot.method.startswith(EXEC) and bool(snapshot.restore))
 
 
+def is_made_by(method: str) -> bool:
+    """Whether a backup of this method is a dump, as far as its receipt says."""
+    return method in PRESETS or method.startswith(EXEC)
+
+
 def of(snapshot: Snapshot) -> Dump | None:
     """The command whose output is the dump; None: no command makes one."""
     if (preset := PRESETS.get(snapshot.method)) is not None:

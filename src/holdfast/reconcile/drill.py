@@ -17,13 +17,15 @@ FIRST_S = 3600.0  # from the first backup to its drill
 PAUSE_S, PAUSE_S_MAX = 1800.0, 6 * 3600.0  # after a drill that was not conclusive
 NEWER_S = 3600.0  # after a failed drill, once there is a newer backup
 OVERDUE_PAUSES = 2.0
+CUT_MAX = 2  # drills that the end of the agent cut off: so many in a row are repeated at once
 PROVEN_KEPT = 50
 
 # Codes of troubles that say that this backup cannot be restored; damaged bytes do too. A machine, an image or a target
 # that is not there says nothing about a backup.
-RED: frozenset[str] = frozenset(
-    {"not_found", "cannot_open", "not_the_newest", "not_healthy", "drill_cmd_failed", "load_failed"}
+TRIED: frozenset[str] = frozenset(  # by the service itself
+    {"not_healthy", "drill_cmd_failed", "load_failed", "unhealthy", "ended_early"}
 )
+RED: frozenset[str] = TRIED | {"not_found", "cannot_open", "not_the_newest"}
 
 
 class Book(Struct, frozen=True, omit_defaults=True):
@@ -38,6 +40,7 @@ class Book(Struct, frozen=True, omit_defaults=True):
     asked_for: str = ""  # digest of the backup that the order names; "" the newest
     unclear: int = 0  # drills in a row that were not conclusive
     begun_s: float = 0.0  # of the one under way; 0: none is
+    cut: int = 0  # drills in a row that began and had no end, the one under way included
 
     @property
     def newest_proven(self) -> str:
@@ -51,23 +54,43 @@ class Book(Struct, frozen=True, omit_defaults=True):
 
 def next_s(book: Book, phase_s: float, now_s: float, times: Times, newest: str) -> float:
     """When the next drill is due; now or earlier if one is due now. `newest`: digest of the newest backup."""
+    due_s = _due_s(book, phase_s, now_s, times, newest)
+    if book.cut <= CUT_MAX or book.begun_s > now_s + AHEAD_S:
+        return due_s
+    return max(due_s, book.begun_s + _pause_s(book.cut - CUT_MAX))  # a drill may be what ends the agent each time
+
+
+def _due_s(book: Book, phase_s: float, now_s: float, times: Times, newest: str) -> float:
     if book.asked_s:
         return book.asked_s
     last = book.last
     if last is None or last.at_s > now_s + AHEAD_S:
         return book.known_s + FIRST_S + phase_s
     if last.verdict == "inconclusive":
-        return last.at_s + min(PAUSE_S * (1 << min(max(book.unclear - 1, 0), 8)), PAUSE_S_MAX)
+        return last.at_s + _pause_s(book.unclear)
     due_s = times.due_s(last.at_s, phase_s)
     is_other = last.verdict == "failed" and newest not in ("", last.backup)
     return min(due_s, last.at_s + NEWER_S) if is_other else due_s
 
 
+def _pause_s(tries: int) -> float:
+    return min(PAUSE_S * (1 << min(max(tries - 1, 0), 8)), PAUSE_S_MAX)
+
+
 def asked(book: Book, now_s: float, order: str = "", backup: str = "") -> Book:
-    """An order replaces the request of a hub, and an older order; a hub displaces no order."""
+    """An order replaces the request of a hub; a hub displaces no order. By order it does not wait for a pause."""
     if book.asked_by and not order:
         return book
-    return replace(book, asked_s=now_s, asked_by=order, asked_for=backup)
+    return replace(book, asked_s=now_s, asked_by=order, asked_for=backup, cut=0 if order else book.cut)
+
+
+def begun(book: Book, now_s: float) -> Book:
+    """Noted before anything of it exists."""
+    return replace(book, begun_s=now_s, cut=book.cut + 1)
+
+
+def gave_way(book: Book) -> Book:
+    return replace(book, begun_s=0.0, cut=0)
 
 
 def ended(book: Book, result: DrillResult) -> Book:
@@ -91,6 +114,7 @@ def ended(book: Book, result: DrillResult) -> Book:
         asked_for=book.asked_for if still else "",
         unclear=book.unclear + 1 if result.verdict == "inconclusive" else 0,
         begun_s=0.0,
+        cut=0,
     )
 
 

@@ -1,18 +1,16 @@
 """The containers of a drill: the service as it serves, on restored data, in a closed network. Pure."""
 
-from ipaddress import ip_network
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.model.container import ContainerSpec, Guest, Mount, Part
 from holdfast.ports.runtime import Closed
+from holdfast.reconcile import closed
 
 KIND = "drill"
 CPU_MILLICORES = 1000  # of a component that declares none
 MEMORY_BYTES = 2 << 30
 STOP_S = 1  # nothing of it is kept
-FIRST_HOST = 2  # of the subnet
 
 
 class Copy(Struct, frozen=True):
@@ -80,7 +78,6 @@ def staged(guest: Guest, token: str, every: tuple[Copy, ...]) -> Staged:
 
 
 def addresses(subnet: str, every: tuple[Copy, ...]) -> dict[str, Closed]:
-    """By name of the container: each knows all components by name."""
-    first = ip_network(subnet).network_address + FIRST_HOST
-    hosts = tuple((copy.spec.component, str(first + at)) for at, copy in enumerate(every))
-    return {copy.name: Closed(address, hosts) for copy, (_, address) in zip(every, hosts, strict=True)}
+    """By name of the container."""
+    found = closed.places(subnet, [copy.spec.component for copy in every])
+    return {copy.name: place for copy, place in zip(every, found, strict=True)}

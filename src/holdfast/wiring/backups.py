@@ -11,6 +11,7 @@ from holdfast.agent.backups.declared import Declarations
 from holdfast.agent.backups.dumps.methods import Methods
 from holdfast.agent.backups.fetching import Fetching
 from holdfast.agent.backups.generations import Generations
+from holdfast.agent.backups.initialised import Initialised
 from holdfast.agent.backups.keeper import Backups
 from holdfast.agent.backups.loading import Loading
 from holdfast.agent.backups.making import Making
@@ -43,6 +44,7 @@ class BackupSide(Struct, frozen=True):
     watch: TargetWatch
     books: Books
     store: Store
+    primary: Store
     fetching: Fetching
     declared: Declarations
     loading: Loading
@@ -93,6 +95,7 @@ def side(
         changed=changed,
     )
     fetching = Fetching(store=nearest, archiver=own.archiver, generations=generations, home=own.home)
+    loading = _loading(ports, services, declared)
     under_way = UnderWay(common.time.now_s, changed)
     restoring = Restoring(
         fetching=fetching,
@@ -100,7 +103,7 @@ def side(
         checkpoints=services.checkpoints,
         restore=services.restore,
         steps=OrderSteps(ports.journal, ports.clock),
-        ways=_way_back(ports, services, declared, under_way, fleet),
+        ways=_way_back(ports, services, declared, under_way, loading, fleet),
         left=_left(declared),
         node=node,
     )
@@ -128,17 +131,29 @@ def side(
         targets=targets, copying=copying, declared=declared, time=common.time, notes=notes, changed=changed
     )
     changed.connect(made.show)
-    loading = Loading(services.door, lambda: declared.timeout_s)
-    return BackupSide(made, watch, books, nearest, fetching, declared, loading, times)
+    return BackupSide(made, watch, books, nearest, spread, fetching, declared, loading, times)
 
 
-def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, under_way: UnderWay, fleet: str) -> WayBack:
+def _loading(ports: Ports, services: ServiceSide, declared: Declarations) -> Loading:
+    initialised = Initialised(
+        runtime=ports.runtime, door=services.door, containers=services.containers, prober=ports.drills.prober
+    )
+    return Loading(services.door, initialised, lambda: declared.timeout_s)
+
+
+def _way_back(
+    ports: Ports,
+    services: ServiceSide,
+    declared: Declarations,
+    under_way: UnderWay,
+    loading: Loading,
+    fleet: str,
+) -> WayBack:
     initialising = Initialising(
         runtime=ports.runtime,
         door=services.door,
         containers=services.containers,
         journal=ports.journal,
-        prober=ports.prober,
         storage=ports.storage,
         data_dir=ports.data_dir,
         fleet=fleet,
@@ -151,7 +166,7 @@ def _way_back(ports: Ports, services: ServiceSide, declared: Declarations, under
     return WayBack(
         declared=declared,
         initialising=initialising,
-        loading=Loading(services.door, lambda: declared.timeout_s),
+        loading=loading,
         under_way=under_way,
         parts=parts,
     )

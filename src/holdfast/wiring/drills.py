@@ -11,6 +11,7 @@ from holdfast.agent.drills.keeper import Drills
 from holdfast.agent.drills.notes import Notes
 from holdfast.agent.drills.remains import Remains
 from holdfast.agent.drills.rounds import Rounds
+from holdfast.agent.drills.trial import Trial
 from holdfast.agent.services.rollout.health_checks import HealthChecks
 from holdfast.agent.wake import Wake
 from holdfast.model.backup_report import BackupMade
@@ -28,7 +29,7 @@ def keeper(
 ) -> Drills:
     notes, declared = Notes(common.findings), Declarations(ports.acceptance.blob, backups.times)
     node = (common.member.fleet, common.member.node)
-    choosing = Choosing(backups.store, ports.key, node, _last(backups))
+    choosing = Choosing(backups.store, backups.primary, ports.key, node, _last(backups))
     remains = Remains(
         journal=ports.journal,
         runtime=ports.runtime,
@@ -42,7 +43,7 @@ def keeper(
             choosing=choosing,
             fetching=backups.fetching,
             scratch=ports.drills.scratch,
-            copies=_copies(ports, common, services, backups),
+            trial=Trial(_copies(ports, common, services, backups), ports.drills.scratch, common.time),
             remains=remains,
             records=services.records,
             time=common.time,

@@ -101,6 +101,7 @@ class MemoryRuntime:
         self.away = False  # the service does not answer
         self.restart_s = RESTART_S
         self.networks: dict[str, dict[str, str]] = {}
+        self._subnets: dict[int, str] = {}  # of closed networks, by number
         self.mounted: dict[str, tuple[Mount, ...]] = {}  # of foreign containers, by name
         self.calls: list[Call] = []
         self.files: dict[str, bytes] = {}  # of the node, by path: what commands read and write
@@ -224,8 +225,10 @@ class MemoryRuntime:
     async def closed_network(self, name: str, labels: dict[str, str]) -> str:
         self._enter("closed_network", name)
         self.networks.setdefault(name, labels)
+        number = next(one for one in range(256) if self._subnets.get(one, name) == name)
+        self._subnets[number] = name
         self._leave("closed_network", name)
-        return "10.89.0.0/24"
+        return f"10.89.{number}.0/24"
 
     @asynccontextmanager
     async def connect(self, container: Container, port: int, allowed: Allowed) -> AsyncIterator[Conversation]:
@@ -239,6 +242,7 @@ class MemoryRuntime:
         self._enter("remove_network", name)
         if not any(kept.made is not None and kept.made.spec.network == name for kept in self._kept.values()):
             self.networks.pop(name, None)
+            self._subnets = {number: one for number, one in self._subnets.items() if one != name}
         self._leave("remove_network", name)
 
     async def create(self, made: CreateContainer, allowed: Allowed) -> str:

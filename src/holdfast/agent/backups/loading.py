@@ -1,16 +1,18 @@
 """The way back of a backup that a command made: another command, in a container of the service, brings it back.
 
-Restores and drills use it. The container runs and is initialised; what the backup has beside the dump is in its place.
+Restores and drills use it. The container was started on new volumes; what the backup has beside the dump is in its
+place.
 """
 
 import os
 from collections.abc import Callable, Sequence
 
+from holdfast.agent.backups.initialised import Initialised, settle_s
 from holdfast.agent.services.door import Door
 from holdfast.errors import Failed, Invalid
 from holdfast.model import dump
 from holdfast.model.archive import Header
-from holdfast.model.container import Container
+from holdfast.model.container import Container, Part
 from holdfast.model.fleet import Snapshot
 from holdfast.ports.runtime import Pipe, Piped
 
@@ -20,8 +22,9 @@ LINES, LINE_CHARS = 5, 200
 class Loading:
     """`timeout_s` answers how long a command may take."""
 
-    def __init__(self, door: Door, timeout_s: Callable[[], float]) -> None:
+    def __init__(self, door: Door, initialised: Initialised, timeout_s: Callable[[], float]) -> None:
         self._door = door
+        self._initialised = initialised
         self._timeout_s = timeout_s
 
     def needs(self, header: Header, snapshot: Snapshot, service: str) -> bool:
@@ -38,19 +41,21 @@ class Loading:
             code="no_way_back",
         )
 
-    async def load(self, container: Container, service: str, top: str, header: Header, snapshot: Snapshot) -> None:
+    async def load(self, container: Container, part: Part, top: str, header: Header, snapshot: Snapshot) -> None:
         """`top` has the unpacked backup. The command runs as the service's own user, with the dump on its standard
-        input. Raises Failed with the last lines that it wrote."""
-        if not self.needs(header, snapshot, service):
-            return
+        input, once the container is initialised; it must be healthy afterwards. Raises Failed with the last lines that
+        the command wrote."""
+        service, timeout_s = part.spec.service, self._timeout_s()
+        await self._initialised.until(container, part, timeout_s, settle_s(part))
         pipe = Pipe(source=os.path.join(top, header.dump) if header.dump else "")
-        done = await self._door.pipe(container, dump.loader(snapshot), pipe, self._timeout_s(), service)
+        done = await self._door.pipe(container, dump.loader(snapshot), pipe, timeout_s, service)
         if done.code != 0:
             raise Failed(
                 f"the command that loads the dump of {service} ended with {done.code}{last_lines(done)}",
                 remedy=f"look at [snapshot] restore of {service}; `holdfast backup list {service}` shows other backups",
                 code="load_failed",
             )
+        await self._initialised.until(container, part, timeout_s, 0.0)
 
 
 def last_lines(done: Piped) -> str:

@@ -14,12 +14,19 @@ READ = 20  # the newest ones: damaged or foreign ones hide no older one
 
 
 class Choosing:
-    """`last` answers the newest backup that this node has made, from its own disk."""
+    """`store` reads from all targets that answer, `primary` from the one that every backup is at. `last` answers the
+    newest backup that this node has made, from its own disk."""
 
     def __init__(
-        self, store: Store, key: IdentityKey, node: tuple[str, str], last: Callable[[str], BackupMade | None]
+        self,
+        store: Store,
+        primary: Store,
+        key: IdentityKey,
+        node: tuple[str, str],
+        last: Callable[[str], BackupMade | None],
     ) -> None:
         self._store = store
+        self._primary = primary
         self._key = key
         self._fleet, self._node = node
         self._last = last
@@ -32,8 +39,10 @@ class Choosing:
     async def chosen(self, service: str, digest: str) -> VerifiedReceipt:
         """A target that shows an older backup as the newest has lost one, or lies."""
         if digest:
+            await self._keys(service, digest)
             return await self._store.named(service, digest)
-        last, keys = self._last(service), await self._store.receipts(service)
+        last = self._last(service)
+        keys = await self._keys(service, last.digest if last is not None else "")
         newest = await self._newest(service, keys)
         if last is None and newest is None:
             raise Failed(
@@ -52,6 +61,13 @@ class Choosing:
             assert last is not None
             return await self._store.named(service, last.digest)  # says what is wrong with it
         return newest
+
+    async def _keys(self, service: str, digest: str) -> Sequence[BackupKey]:
+        """Of all receipts. That this one is missing, only the primary target can say: another may be behind."""
+        keys = await self._store.receipts(service)
+        if digest and all(key.digest != digest for key in keys):
+            return await self._primary.receipts(service)
+        return keys
 
     async def is_stored(self, found: VerifiedReceipt) -> bool:
         keys = await self._store.receipts(found.receipt.service)

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from holdfast.agent.backups.declared import Declarations
+from holdfast.agent.backups.declared import Declarations, Wanted
 from holdfast.agent.backups.loading import Loading
+from holdfast.agent.drills.completing import completed
 from holdfast.agent.services.door import Door, Ground
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.health_checks import HealthChecks
@@ -48,30 +49,50 @@ class Copies:
         self._loading = loading
         self._declared = declared
 
-    def needs_load(self, header: Header, service: str) -> bool:
-        """Whether a command of the service must bring this backup back. Raises Invalid if it declares none."""
-        wanted = self._declared.found.get(service)
-        return wanted is not None and self._loading.needs(header, wanted.snapshot, service)
+    def wanted(self, service: str) -> Wanted:
+        """How its backups are made and brought back, as declared now: a revision that comes later is for a later
+        drill."""
+        found = self._declared.found.get(service)
+        if found is None:
+            raise Failed(
+                f"{service} is not backed up on this node any more",
+                remedy=f"`holdfast backup list {service}` shows its backups",
+                code="not_declared",
+            )
+        return found
 
-    async def load(self, every: Sequence[Copy], top: str, header: Header) -> None:
-        """Into a component that is healthy on empty volumes. Raises Failed (`load_failed`)."""
-        service = every[0].spec.service
-        wanted = self._declared.found[service]
-        copy = next((one for one in every if one.spec.component == wanted.component), every[0])
-        await self._loading.load(await self._there(copy), service, top, header, wanted.snapshot)
+    def loader(self, every: Sequence[Copy], wanted: Wanted, header: Header) -> Copy | None:
+        """The one that a command must bring this backup back in; None: its files are the data. Raises Invalid if the
+        service declares no such command."""
+        if not self._loading.needs(header, wanted.snapshot, wanted.service):
+            return None
+        found = next((copy for copy in every if copy.spec.component == wanted.component), None)
+        if found is None:
+            raise Failed(
+                f"{wanted.service} serves without its component {wanted.component}, which must load the dump",
+                remedy=f"holdfast ps {wanted.service}",
+                code="not_serving",
+            )
+        return found
+
+    async def load(self, copy: Copy, wanted: Wanted, top: str, header: Header) -> None:
+        """Into a component that was started on empty volumes, once it is initialised. Raises Failed."""
+        await self._loading.load(await self._there(copy), copy.part, top, header, wanted.snapshot)
 
     async def make(self, every: Sequence[Copy]) -> None:
-        first, service = every[0].spec, every[0].spec.service
-        subnet = await self._runtime.closed_network(
-            first.network, {LABEL_FLEET: first.fleet, LABEL_INFRASTRUCTURE: KIND}
-        )
+        first = every[0].spec
+        labels = {LABEL_FLEET: first.fleet, LABEL_INFRASTRUCTURE: KIND}
+        subnet = await completed(self._runtime.closed_network(first.network, labels))
         closed = drill_copy.addresses(subnet, tuple(every))
         for copy in every:
             if not await self._runtime.has_image(copy.spec.reference):
                 await self._runtime.pull(copy.spec.reference, lambda line: None)
-            await self._door.create(self._containers.beside(copy.name, copy.spec, KIND, closed[copy.name]))
-        for copy in every:
-            await self._door.start(await self._there(copy), service=service)
+            made = self._containers.beside(copy.name, copy.spec, KIND, closed[copy.name])
+            await completed(self._door.create(made))
+
+    async def start(self, copies: Sequence[Copy]) -> None:
+        for copy in copies:
+            await completed(self._door.start(await self._there(copy), service=copy.spec.service))
 
     async def _there(self, copy: Copy) -> Container:
         found = await self._runtime.container(copy.name)
@@ -84,14 +105,17 @@ class Copies:
         return found
 
     async def healthy(self, every: Sequence[Copy], until_s: float, told: Callable[[str], None]) -> None:
-        """Raises Failed (`not_healthy`) if one of them does not become healthy. `told` gets each that did."""
-        starts, well = dict.fromkeys((copy.name for copy in every), 1), set[str]()
+        """All of them at once. Raises Failed (`not_healthy`) if they do not become so. `told` gets each that did."""
+        starts, seen = dict.fromkeys((copy.name for copy in every), 1), set[str]()
         try:
-            while len(well) < len(every):
+            while True:
+                well = {copy.name for copy in every if await self._is_well(copy, starts)}
                 for copy in every:
-                    if await self._is_well(copy, starts) and copy.name not in well:
-                        well.add(copy.name)
+                    if copy.name in well - seen:
                         told(_seen(copy))
+                seen |= well
+                if len(well) == len(every):
+                    return
                 if self._clock.monotonic_s() > until_s:
                     late = sorted(copy.spec.component for copy in every if copy.name not in well)
                     raise unhealthy(f"{', '.join(late)} did not become healthy in time", every[0].spec.service)
@@ -136,13 +160,14 @@ class Copies:
 
     async def last_lines(self, every: Sequence[Copy]) -> tuple[str, ...]:
         found: list[str] = []
-        with suppress(HoldfastError, TimeoutError, ValueError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(TAIL_S):
                 for copy in every:
                     name = f"{copy.spec.component}: " if len(every) > 1 else ""
-                    id = (await self._there(copy)).id
-                    async for line in self._runtime.logs(id, LINES, 0.0, False):
-                        found.append(f"{name}{line.text.rstrip()}"[:LINE_CHARS])
+                    with suppress(HoldfastError, ValueError):  # one that was not started has none
+                        id = (await self._there(copy)).id
+                        async for line in self._runtime.logs(id, LINES, 0.0, False):
+                            found.append(f"{name}{line.text.rstrip()}"[:LINE_CHARS])
         return tuple(found[-LINES:])
 
 

@@ -1,27 +1,23 @@
 """One drill: a stored backup is fetched, unpacked into scratch, and the service is tried on it."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.agent.backups.fetching import Fetching
 from holdfast.agent.drills.choosing import Choosing
-from holdfast.agent.drills.copying import Copies
-from holdfast.agent.drills.refusing import refuse, serving
+from holdfast.agent.drills.refusing import no_room, refuse, serving
 from holdfast.agent.drills.remains import Remains
+from holdfast.agent.drills.trial import Tell, Trial
 from holdfast.agent.services.records import Records
 from holdfast.agent.time import NodeTime
 from holdfast.errors import Corrupt, Failed, HoldfastError
 from holdfast.model.backup import VerifiedReceipt
 from holdfast.model.drill import Drill, DrillResult
-from holdfast.model.duration import milliseconds
-from holdfast.ports.archive import Progress, Unpacked
+from holdfast.ports.archive import Unpacked
 from holdfast.ports.scratch import Drillable, Scratch
 from holdfast.reconcile import drill, drill_copy
-
-Tell = Callable[[str, Progress | None], None]  # the step, and how far it is
 
 
 class Request(Struct, frozen=True):
@@ -40,7 +36,7 @@ class Drilling:
         choosing: Choosing,
         fetching: Fetching,
         scratch: Scratch,
-        copies: Copies,
+        trial: Trial,
         remains: Remains,
         records: Records,
         time: NodeTime,
@@ -49,7 +45,7 @@ class Drilling:
         self._choosing = choosing
         self._fetching = fetching
         self._scratch = scratch
-        self._copies = copies
+        self._trial = trial
         self._remains = remains
         self._records = records
         self._time = time
@@ -63,7 +59,7 @@ class Drilling:
         evidence, every = list[str](), tuple[drill_copy.Copy, ...]()
         try:
             tell("choosing the backup", None)
-            guest = serving(self._records, request.service)
+            guest, wanted = serving(self._records, request.service), self._trial.wanted(request.service)
             result = replace(result, backup=book.asked_for or self._choosing.newest(request.service))
             found = await self._choosing.chosen(request.service, book.asked_for)
             receipt = found.receipt
@@ -76,17 +72,18 @@ class Drilling:
             unpacked = await self._unpacked(found, proof, tell)
             result = replace(result, files=unpacked.files, size_bytes=unpacked.size_bytes)
             evidence.append(f"restored with every digest right: {unpacked.files} files, {unpacked.size_bytes} bytes")
-            await self._try(request, every, proof, unpacked, evidence, tell)
+            await self._trial.begin(every, wanted, proof, unpacked.header, evidence, tell)
+            await self._trial.judge(every, request.declared, evidence, tell)
             verdict: HoldfastError | None = None
         except HoldfastError as trouble:
-            verdict = await self._pruned(found, trouble)
+            verdict = self._without_room(await self._pruned(found, trouble))
         except OSError as trouble:
             verdict = Failed(str(trouble), remedy="check the disk of this node: df", code="system_error")
         took_s = max(self._time.now_s() - begun_s, 0.0)
         result = replace(result, took_s=took_s, checks=tuple(evidence))
         if verdict is None:
             return replace(result, verdict="verified")
-        lines = await self._copies.last_lines(every) if drill.verdict_of(verdict) == "failed" and evidence else ()
+        lines = await self._trial.last_lines(every) if drill.verdict_of(verdict) == "failed" and evidence else ()
         return replace(
             result, verdict=drill.verdict_of(verdict), reason=verdict.message, remedy=verdict.remedy, lines=lines
         )
@@ -113,35 +110,12 @@ class Drilling:
             )
         return unpacked
 
-    async def _try(
-        self,
-        request: Request,
-        every: Sequence[drill_copy.Copy],
-        proof: Drillable,
-        unpacked: Unpacked,
-        evidence: list[str],
-        tell: Tell,
-    ) -> None:
-        declared = request.declared
-        within_s = milliseconds(declared.timeout if declared is not None else Drill(("-",)).timeout) / 1000
-        for copy in every:
-            for place in copy.places:
-                await asyncio.to_thread(self._scratch.volume, proof, place)
-        tell("starting", None)
-        await self._copies.make(every)
-        until_s = self._time.monotonic_s() + within_s
-        tell("health checks", None)
-        if self._copies.needs_load(unpacked.header, request.service):
-            await self._copies.healthy(every, until_s, lambda seen: None)
-            tell("loading the dump", None)
-            await self._copies.load(every, self._scratch.path(proof.id), unpacked.header)
-            evidence.append("the dump was loaded by the service's own command")
-        await self._copies.healthy(every, until_s, evidence.append)
-        if declared is not None:
-            tell("cmd of [drill]", None)
-            with_data = next((copy for copy in every if copy.places), every[0])
-            await self._copies.command(with_data, declared, until_s)
-            evidence.append(f"cmd of [drill] ended with exit code 0 in {with_data.spec.component}")
+    def _without_room(self, trouble: HoldfastError) -> HoldfastError:
+        """A service that had no room to write says nothing about its backup."""
+        with suppress(HoldfastError):
+            if trouble.code in drill.TRIED and self._scratch.room_bytes() <= 0:
+                return no_room(trouble.message)
+        return trouble
 
     async def _pruned(self, found: VerifiedReceipt | None, trouble: HoldfastError) -> HoldfastError:
         """A backup that was deleted by its retention meanwhile is not damaged."""

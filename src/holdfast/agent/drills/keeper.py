@@ -13,7 +13,7 @@ from holdfast.agent.drills.notes import Notes
 from holdfast.agent.drills.rounds import Rounds
 from holdfast.agent.keeper import Act, OrderRun, Revision, Stage
 from holdfast.agent.time import NodeTime
-from holdfast.errors import HoldfastError, Invalid
+from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model.drill import DrillResult, DrillState
 from holdfast.reconcile import drill as rules
 from holdfast.reconcile.drill import Book
@@ -173,6 +173,12 @@ class Drills:
         order = run.operation.order if run.proof is not None else ""
         backup = run.proof.arguments.get("backup", "") if run.proof is not None else ""
         book = self._books.of(service) or Book(now_s)
+        if order and book.asked_by and not self._rounds.is_running(service, book.asked_by):
+            raise Conflict(
+                f"a drill of {service} is asked for already, by order {book.asked_by[:16]}, and begins soon",
+                remedy=f"`holdfast backup list {service}` shows its end",
+                code="drill_waits",
+            )
         self._books.keep(service, rules.asked(book, now_s, order, backup))
         self._bell.set()
         return f"a drill of service.{service} begins"

@@ -2,12 +2,14 @@
 
 from holdfast.agent.services.records import Records
 from holdfast.errors import Failed
+from holdfast.model import dump
 from holdfast.model.backup import VerifiedReceipt
 from holdfast.model.container import Guest
 from holdfast.reconcile import drill_copy
 
 MARGIN_BYTES = 256 << 20  # what the service itself may write while it is tried
 FILE_BYTES = 4096  # that each file takes at least
+LOADED = 2  # what the program of the service makes of a dump, in sizes of the dump: tables and indexes
 
 
 def serving(records: Records, service: str) -> Guest:
@@ -27,13 +29,23 @@ def refuse(found: VerifiedReceipt, guest: Guest, data_dir: str, room_bytes: int)
     if (path := drill_copy.outside(guest, data_dir)) is not None:
         raise Failed(
             f"{service} mounts {path}, which is not in its backups, and a drill must not have the real one",
-            remedy="declare a volume instead of this path, in services/NAME.toml",
+            remedy=f"declare a volume for this data in services/{service}.toml and move it there; without a drill, "
+            f"`holdfast restore {service} --backup ID --beside` brings one back beside the data, to look at it",
             code="outside_mount",
         )
-    need_bytes = receipt.size_bytes + receipt.files * FILE_BYTES + MARGIN_BYTES
+    sizes = 1 + LOADED if dump.is_made_by(receipt.method) else 1
+    need_bytes = receipt.size_bytes * sizes + receipt.files * FILE_BYTES + MARGIN_BYTES
     if room_bytes < need_bytes:
         raise Failed(
             f"a drill of {service} needs {need_bytes:,} bytes of disk, and {max(room_bytes, 0):,} may be used",
             remedy="free some space on this node: `df -h` shows it",
             code="no_space",
         )
+
+
+def no_room(words: str) -> Failed:
+    return Failed(
+        f"the disk of this node had no room left: {words}",
+        remedy="free some space on this node: `df -h` shows it",
+        code="no_space",
+    )

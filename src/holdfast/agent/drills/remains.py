@@ -4,6 +4,7 @@ import asyncio
 
 import msgspec
 
+from holdfast.agent.drills.completing import completed
 from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.door import Door
 from holdfast.agent.services.rollout.containers import Containers
@@ -58,7 +59,7 @@ class Remains:
         self._journal.note_made(self._scratch.path(staged.id), KIND, True)
         for name in staged.containers:
             self._journal.note_made(RUN + name, KIND, True)
-        await asyncio.to_thread(self._scratch.make, proof)
+        await completed(asyncio.to_thread(self._scratch.make, proof))
         return proof
 
     async def clear(self) -> None:

@@ -28,6 +28,7 @@ class Running(Struct, frozen=True):
 
     service: str
     since_s: float
+    order: str = ""  # that asked for it
     step: str = ""
     progress: Progress = Progress(0, 0, 0)
 
@@ -64,10 +65,14 @@ class Rounds:
     def may(self, service: str) -> bool:
         return not self._lanes.is_busy(service)
 
+    def is_running(self, service: str, order: str) -> bool:
+        return self.now is not None and (self.now.service, self.now.order) == (service, order)
+
     async def tidy(self) -> bool:
         """Whether nothing is left of a drill, of this agent or of one before it."""
-        staged = self._remains.staged()
+        staged = None
         try:
+            staged = self._remains.staged()
             await self._remains.clear()
             if staged is not None:
                 self._notes.left(staged.service, None)
@@ -81,21 +86,24 @@ class Rounds:
         return True
 
     async def drill(self, service: str, declared: Drill | None) -> None:
-        book = self._books.of(service)
+        book, now_s = self._books.of(service), self._time.now_s()
         assert book is not None, "it is due"
-        now_s = self._time.now_s()
         request = Request(service, declared, book, f"{int(now_s * 1000) % TOKENS:08x}")
-        self.now = Running(service, now_s)
+        self.now = Running(service, now_s, book.asked_by)
         self._changed()
         try:
+            self._books.keep(service, rules.begun(book, now_s))
             result = await self._beside(request)
             await self.tidy()
+            since = self._books.of(service) or Book(now_s)
+            self._books.keep(service, rules.ended(since, result) if result is not None else rules.gave_way(since))
+            if result is not None:
+                self._notes.ended(service, result)
+        except HoldfastError:
+            return  # the disk of the journal refuses: it is still due
         finally:
             self.now = None
             self._changed()
-        if result is not None:
-            self._notes.ended(service, result)
-            self._books.keep(service, rules.ended(self._books.of(service) or Book(self._time.now_s()), result))
 
     async def _beside(self, request: Request) -> DrillResult | None:
         """None: a change of the service came, and the drill gave way to it."""

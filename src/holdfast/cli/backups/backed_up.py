@@ -1,7 +1,7 @@
 """A service that a node backs up: which node that is, and waiting for what it reports about an order."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeVar
 
 from holdfast.cli.backups import backup_view
 from holdfast.cli.nodes import fleet_view
@@ -14,6 +14,18 @@ from holdfast.ports.hub_link import FleetReader
 
 T = TypeVar("T")
 Find = Callable[[VerifiedReport], T | None]
+
+
+class BackupUnderWay(Unreachable):
+    code = "backup_under_way"
+
+
+class DrillUnderWay(Unreachable):
+    code = "drill_under_way"
+
+
+What = Literal["backup", "drill"]
+UNDER_WAY: Mapping[What, type[Unreachable]] = {"backup": BackupUnderWay, "drill": DrillUnderWay}
 
 
 def home(service: str, view: FleetView) -> str:
@@ -29,7 +41,7 @@ def home(service: str, view: FleetView) -> str:
     return reported[0]
 
 
-def awaited(find: Find[T], what: str, service: str, node: str, until_s: float, view: FleetView, box: Toolbox) -> T:
+def awaited(find: Find[T], what: What, service: str, node: str, until_s: float, view: FleetView, box: Toolbox) -> T:
     """The first that it finds in a report of the node. `what`: the noun that may not be over in time."""
     assert isinstance(view.hub, FleetReader), "a ledger directory takes no orders"
     poll = ReportPoll(view.hub, view.applied, (node,), box)
@@ -40,9 +52,8 @@ def awaited(find: Find[T], what: str, service: str, node: str, until_s: float, v
             return end
         left_s = until_s - box.clock.monotonic_s()
         if left_s <= 0:
-            raise Unreachable(
+            raise UNDER_WAY[what](
                 f"the {what} of {service} is not over yet; it goes on",
                 remedy=f"`holdfast backup list {service}` shows its end; a longer --timeout waits for it",
-                code=f"{what}_under_way",
             )
         poll.rest(left_s)

@@ -1,6 +1,7 @@
 """`holdfast backup SVC`: back a service up now, by a signed order."""
 
 from argparse import Namespace
+from typing import Final
 
 import msgspec
 
@@ -28,7 +29,7 @@ examples:
   holdfast backup web --wait --timeout 2h --json
 """
 
-ACTION = "backup"
+ACTION: Final = "backup"
 
 
 def declare(parser: Parser) -> None:

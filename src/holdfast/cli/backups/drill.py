@@ -1,7 +1,7 @@
 """`holdfast drill SVC`: prove a backup by restoring it beside the service, by a signed order."""
 
 from argparse import Namespace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -32,7 +32,7 @@ examples:
   holdfast drill web --json
 """
 
-ACTION = "drill"
+ACTION: Final = "drill"
 WAIT = "1h"
 
 

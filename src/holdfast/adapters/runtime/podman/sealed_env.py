@@ -69,7 +69,8 @@ def static_busybox() -> str:
         if is_static(path):
             return path
     raise Failed(
-        "this node has no static busybox, which sets secrets that are variables and checks the health of a drill",
+        "this node has no static busybox, which sets secrets that are variables, and checks the health in drills and "
+        "of restored databases",
         remedy="on the node: apt install busybox-static; or mount the secret as a file (omit env)",
         code="no_busybox",
     )

@@ -54,6 +54,6 @@ class WayBack:
         if not self._loading.needs(header, wanted.snapshot, service):
             return ()
         self.under_way.load(service)
-        async with self._initialising.healthy(part, proof, self._declared.timeout_s) as container:
-            await self._loading.load(container, service, top, header, wanted.snapshot)
+        async with self._initialising.begun(part, proof) as container:
+            await self._loading.load(container, part, top, header, wanted.snapshot)
         return (*((dump.NAME,) if header.dump == dump.NAME else ()), *wanted.left)

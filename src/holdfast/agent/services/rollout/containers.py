@@ -139,14 +139,11 @@ class Containers:
         self._volumes.attach(spec, Admission(frozenset(), deployment))
         return self._prepared(name, spec, labels, (), restart=False)
 
-    def beside(
-        self, name: str, spec: ContainerSpec, kind: str = "load", closed: Closed | None = None
-    ) -> CreateContainer:
-        """One that has other directories in the place of the volumes of its service. It is no copy of the service that
-        serves, and no orphan. Its secrets are opened; `forget_secrets` once it is gone."""
+    def beside(self, name: str, spec: ContainerSpec, kind: str, closed: Closed) -> CreateContainer:
+        """One that has other directories in the place of the volumes of its service, in a closed network. It is no copy
+        of the service that serves, and no orphan. Its secrets are opened; `forget_secrets` once it is gone."""
         labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: kind, LABEL_SPEC: spec_digest(spec)}
-        made = self._prepared(name, spec, labels, (), restart=False)
-        return made if closed is None else replace(made, dns=(), closed=closed)
+        return replace(self._prepared(name, spec, labels, (), restart=False), dns=(), closed=closed)
 
     def _prepared(
         self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish, restart: bool
