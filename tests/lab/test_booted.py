@@ -232,6 +232,7 @@ NOTES = """node = "w1"
 [[components]]
 name = "web"
 image = "REGISTRY/hello:1"
+health = { type = "http", path = "/health", port = 8080 }
 
 [[components.volumes]]
 name = "files"
@@ -243,7 +244,8 @@ protect = "backup"
 def test_a_disk_gets_backups_under_the_shipped_units_and_what_it_missed_when_it_is_back_h48(
     fleet: MachineFleet,
 ) -> None:
-    """Mounted by holdfast-mounts.path; written by an agent that may not mount."""
+    """Mounted by holdfast-mounts.path; written by an agent that may not mount. A drill proves one of them there, with no
+    right to enter the network of its containers (H-60)."""
     machine = fleet.machine
     machine.sh("ln -sf /opt/holdfast/.venv/bin/holdfast-mounts /usr/local/bin/")
     machine.sh("systemctl enable --now holdfast-mounts.path")
@@ -264,6 +266,10 @@ def test_a_disk_gets_backups_under_the_shipped_units_and_what_it_missed_when_it_
         assert machine.sh(f"ls -A {place}").split() and ".holdfast-target" in machine.sh(f"ls -A {place}")
         agent = fleet.unit("holdfast-agent", "MainPID")
         assert not int(machine.sh(f"grep CapBnd /proc/{agent}/status").split()[1], 16) & 1 << 21, "CAP_SYS_ADMIN"
+        proven = fleet.run("drill", "notes", "--json").ok().json
+        assert proven["verdict"] == "verified" and "web is healthy: http 8080 /health" in proven["checks"], proven
+        names = machine.sh("podman ps --all --format {{.Names}}; podman network ls --format {{.Name}}")
+        assert "drill" not in names and not machine.sh("ls -A /srv/.drills"), names
         machine.sh(f"umount -l {place}")
         wait_until(lambda: machine.run("mountpoint", "-q", place).code == 0, "the agent has it mounted again")
         fleet.run("backup", "notes", "--wait").ok()

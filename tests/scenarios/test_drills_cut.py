@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.backup_target import troubles
-from holdfast.adapters.runtime.memory import Behaviour
+from holdfast.adapters.runtime.memory import Behaviour, Image
 from holdfast.agent.drills.keeper import AGAIN_S
 from holdfast.errors import TryLater
 from holdfast.model.drill import Drill, DrillResult
@@ -19,7 +19,7 @@ from holdfast.ports.prober import Verdict
 from holdfast.ports.runtime import CreateContainer, Finished
 from holdfast.reconcile.drill import CUT_MAX, PAUSE_S
 from tests.fleets.agents import until
-from tests.fleets.deploying import Scene, component, play
+from tests.fleets.deploying import Scene, component, image, play
 from tests.fleets.desks import OPERATOR
 from tests.fleets.dying import Dying
 from tests.fleets.schedule_scene import refusing
@@ -119,14 +119,14 @@ def test_an_agent_killed_at_any_step_of_a_drill_leaves_nothing_and_the_drill_is_
 
 def test_a_drill_that_ends_the_agent_each_time_is_repeated_after_a_pause() -> None:
     async def story(one: Scene) -> None:
-        image = one.one().image
-        prober(one).script(image, Verdict(False, "not yet"))
+        serving = one.one().image
+        prober(one).script(serving, Verdict(False, "not yet"))
         order = await asked(one)
         for number in range(CUT_MAX + 1):
             await until(one.rig, lambda: len(calls(one, "start")) > number, 60.0)  # noqa: B023
             await one.kill()
             one.start()
-        prober(one).script(image, Verdict(True))
+        prober(one).script(serving, Verdict(True))
         await tidied(one)
         begun = len(calls(one, "start"))
         await asyncio.sleep(PAUSE_S - 60)
@@ -209,9 +209,11 @@ def test_what_podman_makes_after_the_drill_gave_way_is_removed_too(verb: str) ->
         setattr(runtime, verb, slow)
         order = await asked(one)
         await until(one.rig, lambda: bool(asked_for))
+        runtime.images[image(2)] = Image(pull_s=8.0)
         one.apply({"web": backups.web(2)})
         await one.settled()
         assert (await result_of(one, order)).verdict == "verified"
+        assert len(calls(one, "closed_network")) == 2, "it gave way, and was repeated"
         await asyncio.sleep(30)
         assert remains(one) == [] and "drill_left" not in one.findings(), one.findings()
 

@@ -99,7 +99,9 @@ def page(one: Scene) -> bytes:
 
 
 async def names(one: Scene) -> list[str]:
-    return [container.name for container in await one.machine.runtime.containers()]
+    """Of containers, and of networks beside the service."""
+    networks = [name for name in one.machine.runtime.networks if name.endswith("_load")]
+    return [*(container.name for container in await one.machine.runtime.containers()), *networks]
 
 
 async def killed(one: Scene) -> None:
