@@ -13,6 +13,7 @@ from holdfast.cli.sizes import counted, size
 from holdfast.cli.tools import Toolbox
 from holdfast.cli.waiting.report_poll import ReportPoll
 from holdfast.errors import Failed, Invalid, Unreachable
+from holdfast.model import backup_key
 from holdfast.model.backup_report import BackupMade, BackupState, BackupStates
 from holdfast.ports.hub_link import FleetReader
 
@@ -28,13 +29,14 @@ examples:
   holdfast backup web
   holdfast backup web --wait
   holdfast backup web --wait --timeout 2h --json
+  holdfast backup node.edge1        # the certificates and the proxy state of a node itself
 """
 
 ACTION = "backup"
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml)")
+    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml), or node.NAME")
     parser.add_argument("--wait", action="store_true", help="wait until the backup is stored and signed for")
     order_and_wait.declare_shared(parser)
 
@@ -42,17 +44,18 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = order_and_wait.look(args, box)
     service = args.service.removeprefix("service.")
-    entry = view.applied.table.entries.get(f"service.{service}")
-    if entry is None:
+    target = backup_key.address(service)
+    if target not in view.applied.table.entries:
         raise fleet_view.no_service(service, view.applied.table.of_kind("service"))
     reported = backup_view.states(view).get(service)
     if reported is None:
         raise Invalid(
             f"no node reports that it backs {service} up",
-            remedy='declare protect = "backup" for a volume of it, then: holdfast apply',
+            remedy='declare protect = "backup" for a volume of it, then: holdfast apply; a node is backed up while it '
+            "serves routes",
             code="not_backed_up",
         )
-    node, target = reported[0], f"service.{service}"
+    node = reported[0]
     until_s = box.clock.monotonic_s() + order_sign.seconds(args.timeout, "--timeout")
     given = order_and_wait.ordered(ACTION, target, (node,), {}, view, args, box)
     if args.detach:
