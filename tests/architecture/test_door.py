@@ -149,6 +149,7 @@ FREE = {
 
 # Ports with no verb that mounts, starts, stops, removes, overwrites or deletes something on a node.
 ELSEWHERE = {
+    "own_files": "copies files of the agent itself into a directory of its own, and deletes these copies",
     "target_care": "writes the marker of a bucket, or frees space of what was deleted with a proof",
     "agent_link": "calls another program",
     "archive_keys": "computes",

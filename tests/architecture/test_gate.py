@@ -78,6 +78,7 @@ HARMLESS = {
     ("adapters/audit_log/file.py", "_mended"): "the half of a line that a crash left",
     ("adapters/audit_log/file.py", "_write"): "the half of a line that a full disk left",
     ("adapters/name_server/dnsmasq/daemon.py", "shorten_log"): "the log of our own DNS server",
+    ("adapters/own_files/directory.py", "clear"): "copies of our own files, made for one backup",
     ("adapters/process/kept.py", "start"): "the log of a process that we started",
     ("adapters/proxy/envoy/files.py", "remove"): "the proxy's configuration, all of it made from the signed manifest",
     ("adapters/proxy/envoy/supervisor.py", "_shift"): "the log of our own proxy, kept three times",

@@ -59,7 +59,6 @@ class Later(NamedTuple):
 
 
 LATER_ISSUES = {
-    "M-34": Later("backups", "only services are backed up yet, and no infrastructure of nodes", "migrate"),
     "M-49": Later("moves, after 5", "`migrate` takes no arguments that could contradict each other yet", "migrate"),
 }
 

@@ -7,6 +7,7 @@ from hashlib import sha256
 import msgspec
 
 from holdfast.adapters.backup_target.memory import MemoryTarget
+from holdfast.adapters.own_files.memory import MemoryOwnFiles
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.identities import MemoryIdentities
@@ -119,6 +120,7 @@ def ports_of(
         sealer=MemorySealer(random),
         opener=MemoryOpener(line),
         keys=MemoryIdentities(random),
+        own=MemoryOwnFiles(),
         home="/nowhere",
     )
 

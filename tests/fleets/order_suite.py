@@ -91,6 +91,9 @@ def hub_asking(orders: Any) -> Iterator[str]:
         (("ping", NODE, "node.w1"), ""),
         (("backup", NODE, ""), "target_mismatch"),
         (("backup", NODE, "data.web"), "target_mismatch"),
+        (("backup", NODE, "node.w1"), ""),
+        (("backup", NODE, "node.w2"), "target_mismatch"),
+        (("drill", NODE, "node.w1"), "target_mismatch"),
         (("backup", NODE, "service.Web"), "target_mismatch"),
     ]
     for asked, answer in others:

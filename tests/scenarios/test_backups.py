@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.own_files.memory import MemoryOwnFiles
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.identities import MemoryIdentities
 from holdfast.adapters.sealing.memory import MemoryOpener
@@ -103,6 +104,48 @@ async def ordered(one: Scene, action: str, target_: str = "service.web", **given
     found = one.machine.journal.result_of(id)
     assert found is not None and found.outcome == "done", found
     return id
+
+
+# ---- of the node itself
+
+
+def test_a_node_with_certificates_of_routes_backs_itself_up_beside_its_services_m34() -> None:
+    """By the same schedule, key, receipts, retention and orders; under a name that no other node and no service has."""
+
+    def own(one: Scene) -> list[VerifiedReceipt]:
+        fleet_id, keys = one.machine.membership.fleet, {"w1": one.machine.key.line}
+        found = [
+            receipts.verify(content, fleet_id, "node.w1", keys)
+            for key, content in target(one).items()
+            if parse(key).service == "node.w1" and parse(key).kind == "receipts"
+        ]
+        return sorted(found, key=lambda receipt: receipt.receipt.sequence)
+
+    async def story(one: Scene) -> None:
+        await one.settled()
+        assert {parse(key).service for key in target(one)} <= {"web"}
+        files = one.machine.backups.own
+        assert isinstance(files, MemoryOwnFiles)
+        one.machine.storage.contents["own"] = {"routes/shop": b"certificate"}
+        files.top = "/memory/own"  # it got one
+        await until(one.rig, lambda: len(own(one)) == 1, 60.0)
+        assert own(one)[0].receipt.method == "node" and own(one)[0].receipt.size_bytes == len(b"certificate")
+        assert {found.service for found in keeper_of(one).section().backups} == {"node.w1", "web"}
+        for number in range(2, 6):
+            one.machine.storage.contents["own"]["routes/shop"] = b"%d" % number
+            await ordered(one, "backup", "node.w1")
+            await until(one.rig, lambda: own(one)[-1].receipt.sequence == number, 60.0)  # noqa: B023
+            await asyncio.sleep(20.0)
+        kept = [found.receipt.sequence for found in own(one)]
+        assert kept == [1, 2, 4, 5], "by schedule one, by order two, and the one that was read back"
+        keys = [key for key in target(one) if parse(key).service == "node.w1" and parse(key).kind == "keys"]
+        opened = MemoryOpener(one.machine.key.line).open(target(one)[keys[0]])
+        assert archive_key.read(opened, Purpose(one.machine.membership.fleet, "node.w1", 1))
+        files.top = ""
+        await asyncio.sleep(2 * INTERVAL_S + HOUR_S)
+        assert len(own(one)) == 4 and "backup_stale" not in one.findings(), "it serves no route any more"
+
+    play(fleet(retain=2), story)
 
 
 # ---- when

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -176,6 +177,34 @@ def test_operators_read_everything_within_their_scope_and_write_nothing(hub: Ser
     for who in (ALICE, bob):
         assert put(hub, who).status == 403
         assert hub.signed("DELETE", f"{AT}?key={key}", as_=who).status == 403
+
+
+def test_a_node_stores_the_backups_of_itself_and_none_of_another_node_m34(hub: Served, objects: MemoryObjects) -> None:
+    """Keys of two nodes never collide, and none is one of a service: no service has a dot in its name."""
+    mine, other = (pack(OBJECT, hub.fleet_id, f"node.{name}") for name in ("w1", "w2"))
+    above, carol = f"{hub.fleet_id[:16]}/", Person("bob", BOB_SIGNER)
+    assert put(hub, Machine("w1"), service="node.w1").json() == {"key": mine, "is_new": True}
+    assert put(hub, Machine("w2"), service="node.w2").json() == {"key": other, "is_new": True}
+    for name in ("node.w2", "node.unknown"):
+        refused = put(hub, Machine("w1"), service=name)
+        assert (refused.status, refused.json()["code"]) == (403, "not_your_service")
+    assert objects.objects.keys() == {mine, other}
+    assert get(hub, Machine("w1"), mine).body == OBJECT
+    assert [get(hub, Machine("w1"), other).status, listed(hub, Machine("w1"), above + "node.w2/").status] == [404, 404]
+    assert get(hub, ALICE, mine).body == OBJECT
+    assert get(hub, carol, mine).json()["code"] == "out_of_scope"
+
+
+def test_an_operator_of_all_services_lists_them_and_no_backup_of_a_node(hub: Served) -> None:
+    dave, signer = operator_signer("dave", "apply", ("service.*",))
+    fleet: Any = fleet_of("w1", "w3")
+    commit(hub.parts.hub, replace(fleet, operators=(*fleet.operators, dave)))  # type: ignore[arg-type]
+    key, own = pack(OBJECT, hub.fleet_id), pack(OBJECT, hub.fleet_id, "node.w1")
+    put(hub, Machine("w1"))
+    put(hub, Machine("w1"), service="node.w1")
+    above = f"{hub.fleet_id[:16]}/"
+    assert [one["key"] for one in listed(hub, Person("dave", signer), above).json()["objects"]] == [key]
+    assert [one["key"] for one in listed(hub, ALICE, above).json()["objects"]] == sorted((key, own))
 
 
 def test_a_viewer_and_a_stranger_read_nothing(hub: Served) -> None:

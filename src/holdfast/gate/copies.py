@@ -114,7 +114,8 @@ def may_prune(
     service = backup_key.parse(key).service
     made = Provenance.OWN_EARLIER if is_own else Provenance.FOREIGN
     facts = Facts(made, Data.COPIED if proven_stays and not is_needed else Data.MAYBE_ONLY_COPY)
-    return _parked(Deed(Act.DESTROY_COPY, f"data.{service}", node, facts, authority)) or Prunable(key)
+    target = service if backup_key.node_of(service) else f"data.{service}"
+    return _parked(Deed(Act.DESTROY_COPY, target, node, facts, authority)) or Prunable(key)
 
 
 def _parked(deed: Deed) -> Park | None:

@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.errors import Corrupt
-from holdfast.model.ids import DIGEST_PATTERN, NAME_PATTERN
+from holdfast.model.backup_key import SERVICE_FORM
+from holdfast.model.ids import DIGEST_PATTERN
 
 FORMAT = "holdfast-archive-1"
 OBJECT_BYTES_MAX = 24 << 20  # of anything stored on a target
@@ -35,7 +36,7 @@ class Purpose(Struct, frozen=True):
     """What a key, a pack or a manifest is for; it is inside every seal."""
 
     fleet: Hex
-    service: Annotated[str, Meta(pattern=NAME_PATTERN + r"(?!\n)")]
+    service: Annotated[str, Meta(pattern=rf"^{SERVICE_FORM}$(?!\n)")]  # or a node itself
     generation: Annotated[int, Meta(ge=1, lt=10**10)]
 
     @property

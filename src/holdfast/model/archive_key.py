@@ -10,12 +10,15 @@ from msgspec import Struct
 
 from holdfast.errors import Corrupt
 from holdfast.model.archive import Purpose
+from holdfast.model.backup_key import SERVICE_FORM
 
 PLAIN_BYTES_MAX = 1024
 _TITLE = "# Holdfast backup identity"
 _FORM = re.compile(
     re.escape(_TITLE)
-    + r"\n# fleet: ([0-9a-f]{64})\n# service: ([a-z][a-z0-9-]{0,39})\n# generation: ([1-9][0-9]{0,9})\n"
+    + r"\n# fleet: ([0-9a-f]{64})\n# service: ("
+    + SERVICE_FORM
+    + r")\n# generation: ([1-9][0-9]{0,9})\n"
     r"(AGE-SECRET-KEY-1[0-9A-Z]{58})\n"
 )
 

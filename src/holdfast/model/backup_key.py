@@ -22,15 +22,17 @@ SealedKind = Literal["keys", "packs", "manifests"]
 Kind = SealedKind | Literal["receipts"]
 
 _FLEET = r"[0-9a-f]{16}"
-_SERVICE = r"[a-z][a-z0-9-]{0,39}"
+SERVICE_FORM = r"(?:node\.)?[a-z][a-z0-9-]{0,39}"  # no service has a dot in its name: none is taken for a node
 _GENERATION = r"g(?:0|[1-9][0-9]{0,8})"
 _DIGEST = r"[0-9a-f]{64}"
 _SEALED = rf"(?P<generation>{_GENERATION})/(?P<kind>keys|packs|manifests)/(?P<digest>{_DIGEST})"
 _RECEIPT = rf"receipts/(?P<sequence>[0-9]{{8}})-(?P<signed>{_DIGEST})"
-_ABOVE = rf"(?P<fleet>{_FLEET})/(?P<service>{_SERVICE})"
+_ABOVE = rf"(?P<fleet>{_FLEET})/(?P<service>{SERVICE_FORM})"
 
-KEY_FORM = rf"{_FLEET}/{_SERVICE}/(?:{_GENERATION}/(?:keys|packs|manifests)/{_DIGEST}|receipts/[0-9]{{8}}-{_DIGEST})"
-PREFIX_FORM = rf"{_FLEET}/(?:{_SERVICE}/(?:receipts/|{_GENERATION}/(?:(?:keys|packs|manifests)/)?)?)?"
+KEY_FORM = (
+    rf"{_FLEET}/{SERVICE_FORM}/(?:{_GENERATION}/(?:keys|packs|manifests)/{_DIGEST}|receipts/[0-9]{{8}}-{_DIGEST})"
+)
+PREFIX_FORM = rf"{_FLEET}/(?:{SERVICE_FORM}/(?:receipts/|{_GENERATION}/(?:(?:keys|packs|manifests)/)?)?)?"
 
 _key = re.compile(rf"{_ABOVE}/(?:{_SEALED}|{_RECEIPT})", re.ASCII)
 _prefix = re.compile(PREFIX_FORM, re.ASCII)
@@ -83,6 +85,21 @@ def check_prefix(text: str) -> str:
             code="backup_key",
         )
     return text
+
+
+def of_node(node: str) -> str:
+    """What stands in the place of a service in the backups of a node itself (M-34)."""
+    return f"node.{node}"
+
+
+def node_of(service: str) -> str:
+    """The node whose own files a backup has; "" if it is of a service."""
+    return service.removeprefix("node.") if service.startswith("node.") else ""
+
+
+def address(service: str) -> str:
+    """The resource that a backup is of."""
+    return service if node_of(service) else f"service.{service}"
 
 
 def service_of(prefix: str) -> str:

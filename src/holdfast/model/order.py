@@ -33,6 +33,7 @@ class ActionRule(Struct, frozen=True):
     hub_may: bool = False
     hub_per_hour: int = 0  # 0: no limit
     built: bool = True
+    or_node: bool = False  # the node itself may be the target too
 
 
 # All actions. CLI, hub and agent refuse any other.
@@ -40,7 +41,7 @@ ACTIONS: Mapping[str, ActionRule] = {
     "ping": ActionRule("PING", "apply", "node", "answer at once", hub_may=True),
     "check-in": ActionRule("CHECK_IN", "apply", "node", "send a whole report now", hub_may=True),
     "renew-certificate": ActionRule("RENEW", "apply", "node", "issue the serving certificate again", True, 2),
-    "backup": ActionRule("BACK_UP", "apply", "service", "back up now", True, 2),
+    "backup": ActionRule("BACK_UP", "apply", "service", "back up now", True, 2, or_node=True),
     "verify": ActionRule("VERIFY", "apply", "service", "read a backup back", True, 2, built=False),
     "drill": ActionRule("DRILL", "apply", "service", "prove a backup by restoring it into scratch", True, 2),
     "restart": ActionRule("RESTART", "apply", "service", "restart the containers"),

@@ -17,6 +17,11 @@ _BUCKET = re.compile(
     r"(?P<endpoint>https?://(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::\d{1,5})?)"
     rf"/(?P<name>[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9])(?P<folder>(?:/{_PART}){{0,8}})/?"
 )
+_LOGIN, _HOST = r"[^@:/\[\]\s-][^@:/\[\]\s]*", r"[^@:/\[\]\s-][^@:/\[\]\s]*"
+_SFTP = re.compile(
+    rf"sftp:(?://(?:(?P<user>{_LOGIN})@)?(?P<host>{_HOST}|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{{1,5}}))?/.+"
+    rf"|(?:(?P<user2>{_LOGIN})@)?(?P<host2>{_HOST}):.+)"
+)
 _SERVER = re.compile(r"(sftp|rest|s3|swift|b2|azure|gs|rclone):.+")
 _PASSWORD = re.compile(r"//[^/@]*:[^/@]*@")
 _ON_A_DISK = ("local-dir", "usb")
@@ -37,6 +42,15 @@ def bucket(location: str) -> Bucket | None:
     if found is None:
         return None
     return Bucket(endpoint=found["endpoint"], name=found["name"], prefix=found["folder"].strip("/"))
+
+
+def sftp(location: str) -> tuple[str, str, str] | None:
+    """User, host and port of `sftp:USER@HOST:/path` or `sftp://USER@HOST:PORT//path`, "" for what it does not say;
+    None: it is of another form."""
+    found = _SFTP.fullmatch(location)
+    if found is None:
+        return None
+    return found["user"] or found["user2"] or "", (found["host"] or found["host2"]).strip("[]"), found["port"] or ""
 
 
 def is_share(durable_id: str) -> bool:

@@ -11,7 +11,7 @@ from holdfast.planning.complaint import Complaint
 NOT_BUILT = ("nfs", "cifs", "pbs")  # refused by declared/later.py
 _SEALED = {
     "s3": "AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=…",
-    "restic": "RESTIC_PASSWORD=…",
+    "restic": "RESTIC_PASSWORD=… (for sftp: RESTIC_SSH_KEY=… and RESTIC_SSH_HOST_KEY=… too)",
 }
 
 
@@ -63,6 +63,9 @@ def _of_location(target: Storage) -> Iterator[Complaint]:
     elif not target.location:
         remedy = 'write location = "/path", "sftp:USER@HOST:/path" or "rest:https://HOST/"'
         yield Complaint(at, "is empty, so the repository cannot be found", remedy)
+    elif target.location.startswith("sftp:") and storage_target.sftp(target.location) is None:
+        remedy = 'write location = "sftp:USER@HOST:/path" or "sftp://USER@HOST:PORT//path"'
+        yield Complaint(at, "is not the address of a directory on an SFTP server", remedy)
     if storage_target.has_password(target.location):
         remedy = "seal RESTIC_REST_USERNAME=… and RESTIC_REST_PASSWORD=… in the secret of the target"
         yield Complaint(at, "has a password, which every reader of the ledger would know", remedy)

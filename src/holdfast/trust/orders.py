@@ -99,7 +99,7 @@ def hub_may(order: HubOrder, node: str, recent: Sequence[float], now_s: float) -
         return Refusal(
             "other_node", f"the hub's order is for {order.node[:40]!r}, not for {node}", "holdfast node list"
         )
-    target = order.target or f"node.{node}"
+    target = order.target or (f"node.{node}" if rule.target == "node" else "")
     if (trouble := target_trouble(rule, target, node)) is not None:
         return Refusal("target_mismatch", f"the hub's order to {order.action} {trouble}", "holdfast order list")
     # A time that seems to be in the future counts too: setting a clock back must not allow more orders.
@@ -169,7 +169,8 @@ def scope_address(target: str) -> str:
 def target_trouble(rule: ActionRule, target: str, node: str) -> str | None:
     """Why this target does not fit the action, or None."""
     kind, _, name = target.partition(".")
-    if kind != rule.target or not is_name(name):
+    kinds = (rule.target, "node") if rule.or_node else (rule.target,)
+    if kind not in kinds or not is_name(name):
         return f"needs a target of the form {rule.target}.NAME, but has {target[:80]!r}"
     if kind == "node" and name != node:
         return f"is for {node}, but its target is {target}"

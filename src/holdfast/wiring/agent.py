@@ -283,6 +283,7 @@ def _backup_ports(
 ) -> "BackupPorts":
     from holdfast.adapters.archive.process import ProcessArchiver
     from holdfast.adapters.backup_target.hub import HubTarget
+    from holdfast.adapters.own_files.directory import StateFiles
     from holdfast.adapters.sealing.age import AgeSealer
     from holdfast.adapters.sealing.identities import AgeIdentities
     from holdfast.model import ssh_key
@@ -296,6 +297,7 @@ def _backup_ports(
         sealer=AgeSealer(),
         opener=opener,
         keys=AgeIdentities(),
+        own=StateFiles(home.state_dir, os.path.join(home.path("backups"), "own")),
         home=home.path("backups"),
     )
 

@@ -35,6 +35,7 @@ from holdfast.ports.journal import Journal
 from holdfast.ports.machine import Machine
 from holdfast.ports.name_server import NameServer, Resolver
 from holdfast.ports.notifier import MakeNotifier
+from holdfast.ports.own_files import OwnFiles
 from holdfast.ports.prober import HealthProber, Prober
 from holdfast.ports.proxy import Proxy
 from holdfast.ports.public_authority import PublicAuthority
@@ -46,7 +47,8 @@ from holdfast.ports.storage import Storage
 
 
 class BackupPorts(Struct, frozen=True, kw_only=True):
-    """`target` is the hub's store, `open` makes the others; `home` is the archiver's own directory."""
+    """`target` is the hub's store, `open` makes the others; `own` are the files of the node itself; `home` is the
+    archiver's own directory."""
 
     archiver: Archiver
     target: BackupTarget
@@ -54,6 +56,7 @@ class BackupPorts(Struct, frozen=True, kw_only=True):
     sealer: Sealer
     opener: Opener
     keys: ArchiveKeys
+    own: OwnFiles
     home: str
 
 

@@ -67,7 +67,7 @@ def side(
     )
     spread, nearest = Store(Spread(targets), fleet), Store(Nearest(targets), fleet)
     times = DeclaredTimes(CronCalendar(), common.time.now_s, common.findings)
-    declared = Declarations(ports.acceptance.blob, lambda: accepting.trust, times)
+    declared = Declarations(ports.acceptance.blob, lambda: accepting.trust, times, own.own.has_any)
     generations = Generations(
         facts=ports.journal, sealer=own.sealer, opener=own.opener, keys=own.keys, fleet=fleet, line=ports.key.line
     )
@@ -83,6 +83,7 @@ def side(
                 prober=ports.prober,
                 storage=ports.storage,
                 home=own.home,
+                own=own.own,
                 timeout_s=lambda: declared.timeout_s,
             ),
             key=ports.key,

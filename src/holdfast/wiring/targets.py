@@ -1,13 +1,19 @@
 """Make a target of backups out of its declaration and its opened credentials."""
 
 import re
+from base64 import b64decode
+from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from holdfast.adapters.backup_target.usb import MountDesk, UsbDisk
 from holdfast.errors import Invalid
 from holdfast.model import storage_target
 from holdfast.model.fleet import Storage
 from holdfast.ports.backup_target import BackupTarget, Mountable, OpenTarget
+
+if TYPE_CHECKING:
+    from holdfast.adapters.backup_target.ssh_login import SshLogin
 
 
 def opener(requests: str, mounted: str) -> OpenTarget:
@@ -66,4 +72,19 @@ def _repository(storage: Storage, secret: bytes) -> BackupTarget:
     location, user = storage.location, found.get("RESTIC_REST_USERNAME", "")
     if user and location.startswith("rest:"):
         location = re.sub("//", f"//{user}:{found.get('RESTIC_REST_PASSWORD', '')}@", location, count=1)
-    return ResticTarget(Restic(location, found["RESTIC_PASSWORD"].encode()), storage.durable_id)
+    login = _login(found) if location.startswith("sftp:") else None
+    return ResticTarget(Restic(location, found["RESTIC_PASSWORD"].encode(), login), storage.durable_id)
+
+
+def _login(found: Mapping[str, str]) -> "SshLogin":
+    from holdfast.adapters.backup_target.ssh_login import SshLogin
+
+    try:
+        return SshLogin(b64decode(found["RESTIC_SSH_KEY"], validate=True), found["RESTIC_SSH_HOST_KEY"])
+    except (KeyError, ValueError):
+        raise Invalid(
+            "the credentials of the repository lack RESTIC_SSH_KEY or RESTIC_SSH_HOST_KEY, or the key is not in base64",
+            remedy="seal the lines RESTIC_SSH_KEY=… (the private key, in base64 on one line) and "
+            "RESTIC_SSH_HOST_KEY=… (ssh-ed25519 AAAA…, as the server's /etc/ssh/ssh_host_ed25519_key.pub has it)",
+            code="target_credentials",
+        ) from None

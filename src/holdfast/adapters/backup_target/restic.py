@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from holdfast.adapters.backup_target import troubles
+from holdfast.adapters.backup_target import ssh_login, troubles
 from holdfast.errors import HoldfastError, Invalid
 from holdfast.model import backup_key
 from holdfast.model.backup_key import OBJECT_BYTES_MAX
 from holdfast.ports.backup_target import StoredObject, TargetState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
+    from holdfast.adapters.backup_target.ssh_login import SshLogin
     from holdfast.ports.backup_target import Prunable
 
 LOOK_S = 4.5
@@ -39,7 +40,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SAID: tuple[tuple[str, str], ...] = (
     (r"no space left|quota exceeded|\b507\b", "full"),
     ("read-only file system", "read_only"),
-    (r"wrong password or no key found|permission denied|\b40[13]\b", "refused"),
+    (r"wrong password or no key found|permission denied|host key verification failed|\b40[13]\b", "refused"),
     ("input/output error", "failing"),
 )
 
@@ -66,11 +67,11 @@ class Config(Struct, frozen=True):
 
 
 class Restic(Struct, frozen=True):
-    """A repository and its password; `environ` is for ssh (SSH_AUTH_SOCK) and the like."""
+    """A repository and its password; `login` is for one on an SFTP server."""
 
     repository: str
     password: bytes
-    environ: Mapping[str, str] = {}
+    login: SshLogin | None = None
 
     async def run(self, *words: str, given: bytes = b"", limit_s: float = OBJECT_S) -> bytes:
         """What it printed. A lock that a killed process left is removed, and the command run again."""
@@ -97,15 +98,22 @@ class Restic(Struct, frozen=True):
             _in_memory(self.repository.encode()) as where,
             _in_memory(self.password) as password,
             _in_memory(b"") as said,
+            self._ssh() as ssh,
         ):
-            files = ["--repository-file", f"/proc/self/fd/{where}", "--password-file", f"/proc/self/fd/{password}"]
+            files = [
+                *ssh,
+                "--repository-file",
+                f"/proc/self/fd/{where}",
+                "--password-file",
+                f"/proc/self/fd/{password}",
+            ]
             process = await asyncio.create_subprocess_exec(
                 *("restic", "--no-cache", *files, *words),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=said,
                 pass_fds=(where, password),
-                env={"PATH": _PATH, "HOME": "/nonexistent", **self.environ},
+                env={"PATH": _PATH, "HOME": "/nonexistent"},
             )
             try:
                 async with asyncio.timeout(limit_s):
@@ -118,6 +126,16 @@ class Restic(Struct, frozen=True):
                     process.kill()
                     await process.wait()
             return process.returncode or 0, out, _text(said)
+
+    @contextmanager
+    def _ssh(self) -> Iterator[list[str]]:
+        """ssh closes what it inherits, so that it opens the files of this process."""
+        if self.login is None:
+            yield []
+            return
+        with _in_memory(self.login.private) as private, _in_memory(self.login.known_hosts) as known:
+            paths = [f"/proc/{os.getpid()}/fd/{handle}" for handle in (private, known)]
+            yield ["-o", f"sftp.command={ssh_login.command(self.repository, *paths)}"]
 
     def _trouble(self, said: str) -> HoldfastError:
         words = next((line for line in said.splitlines() if line.strip()), "it failed without a word")[:300]
@@ -235,6 +253,7 @@ def _text(handle: int) -> str:
 def _in_memory(content: bytes) -> Iterator[int]:
     handle = os.memfd_create("holdfast", os.MFD_CLOEXEC)
     try:
+        os.fchmod(handle, 0o600)  # ssh uses no key that others may read
         os.write(handle, content)
         os.lseek(handle, 0, os.SEEK_SET)
         yield handle

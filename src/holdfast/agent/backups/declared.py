@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct
 
 from holdfast.agent.backups.times import DeclaredTimes
 from holdfast.agent.keeper import Revision
-from holdfast.model import coverage, dump, duration
+from holdfast.model import backup_key, coverage, dump, duration
 from holdfast.model.coverage import Covered
 from holdfast.model.fleet import Backups, Service, Snapshot
 from holdfast.model.storage_target import counts
@@ -50,15 +50,22 @@ class Wanted(Struct, frozen=True):
 
 
 class Declarations:
-    """`content` reads a document of the revision by its digest; `trust` answers the operators of the revision. A
-    service that runs here for a silent node is backed up by its own node."""
+    """`content` reads a document of the revision by its digest; `trust` answers the operators of the revision;
+    `has_own` whether the node itself has files to back up. A service that runs here for a silent node is backed up by
+    its own node."""
 
     def __init__(
-        self, content: Callable[[str], bytes | None], trust: Callable[[], Trust | None], times: DeclaredTimes
+        self,
+        content: Callable[[str], bytes | None],
+        trust: Callable[[], Trust | None],
+        times: DeclaredTimes,
+        has_own: Callable[[], bool],
     ) -> None:
         self._content = content
         self._trust = trust
         self._times = times
+        self._has_own = has_own
+        self._observes = False
         self.times: Times = Every(duration.milliseconds(Backups().interval) / 1000)
         self.found: dict[str, Wanted] = {}
         self.complete = False  # every content was read: what is not found is not declared
@@ -72,7 +79,8 @@ class Declarations:
         self.times = self._times.of("cron", self._backups.interval, self._backups.cron, self._backups.timezone)
         self.timeout_s = duration.milliseconds(revision.document.timeouts.snapshot) / 1000
         self.found, self.complete = {}, True
-        if revision.node.reconcile == "observe":
+        self._observes = revision.node.reconcile == "observe"
+        if self._observes:
             return
         for address, entry in revision.manifest.services.items():
             content, name = self._content(entry.digest), address.partition(".")[2]
@@ -88,17 +96,27 @@ class Declarations:
                 mounted = coverage.mounted(name, service, component)
                 wanted = Wanted(name, entry.epoch, covered, snapshot, component, dump.port(service), mounted)
                 self.found[name] = wanted
+        self.look()
+
+    def look(self) -> None:
+        """The files of the node itself: they come and go with its routes, without a revision."""
+        own = backup_key.of_node(self.node)
+        if self.node and not self._observes and self._has_own():
+            self.found.setdefault(own, Wanted(own, 0, (), Snapshot()))
+        else:
+            self.found.pop(own, None)
 
     @property
     def policy(self) -> Policy:
         return Policy(*counts(self._backups.retain))
 
     def operators(self, service: str) -> frozenset[str]:
-        """Age recipients of the operators who may open its backups: those whose scope covers the service."""
+        """Age recipients of the operators who may open its backups: those whose scope covers the service, or the
+        node."""
         trust = self._trust()
         operators = trust.operators if trust is not None else ()
         return frozenset(
             operator.recipient
             for operator in operators
-            if operator.recipient is not UNSET and outside_scope(operator, (f"service.{service}",)) is None
+            if operator.recipient is not UNSET and outside_scope(operator, (backup_key.address(service),)) is None
         )

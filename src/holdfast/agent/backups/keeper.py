@@ -17,6 +17,7 @@ from holdfast.agent.backups.runs import LOOK_S, ended
 from holdfast.agent.keeper import Act, OrderRun, Revision, Stage
 from holdfast.agent.time import NodeTime
 from holdfast.errors import HoldfastError, Invalid
+from holdfast.model import backup_key
 from holdfast.model.backup_report import BackupState, RestoreState, TargetReport
 from holdfast.reconcile import backup_due as rules
 from holdfast.reconcile.backup_due import Book
@@ -92,6 +93,7 @@ class Backups:
     async def run(self) -> None:
         while True:
             self._bell.clear()
+            self._declared.look()
             self._open_books()
             due = self._due()
             if due is not None:
@@ -183,4 +185,4 @@ class Backups:
         order = run.operation.order if run.proof is not None else ""
         self._books.keep(service, rules.asked(self._book(service), self._time.now_s(), order))
         self._bell.set()
-        return f"a backup of service.{service} begins"
+        return f"a backup of {backup_key.address(service)} begins"

@@ -114,7 +114,7 @@ class Making:
         damaged = self._damaged(wanted.service)
         alive = [one for one in await self._store.alive(wanted.service, number, digests) if one not in damaged]
         job = PackJob(
-            top=os.path.join(self._data_dir, wanted.service),
+            top=taken.top or os.path.join(self._data_dir, wanted.service),
             home=os.path.join(self._home, wanted.service, f"g{number}"),
             recipient=generation.recipient,
             header=Header(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from holdfast.agent.findings import Findings
 from holdfast.errors import HoldfastError
+from holdfast.model.backup_key import address
 from holdfast.model.duration import aged
 
 FAILED, STALE, SKIPPED, NOT_PRUNED = "backup_failed", "backup_stale", "backup_skipped", "backup_not_pruned"
@@ -77,7 +78,3 @@ class Notes:
     def forget(self, service: str) -> None:
         for code in EVERY:
             self._findings.clear(code, address(service))
-
-
-def address(service: str) -> str:
-    return f"service.{service}"

@@ -8,6 +8,7 @@ from holdfast.agent.services.door import Vouch
 from holdfast.errors import Corrupt
 from holdfast.gate import copies
 from holdfast.gate.authority import by_revision
+from holdfast.model import backup_key
 from holdfast.model.backup import Receipt, VerifiedReceipt
 from holdfast.model.backup_key import BackupKey
 from holdfast.ports.identity_key import IdentityKey
@@ -86,7 +87,7 @@ class Pruning:
                 is_needed=False,
                 proven_stays=True,
                 node=self._node,
-                authority=by_revision(self._vouch(f"service.{key.service}")),
+                authority=by_revision(self._vouch(backup_key.address(key.service))),
             )
         )
         await at.store.delete(proof)

@@ -2,6 +2,7 @@
 
 from holdfast.agent.backups.declared import Wanted
 from holdfast.agent.services.records import Records
+from holdfast.model import backup_key
 from holdfast.ports.storage import Storage
 
 
@@ -12,6 +13,8 @@ class Sources:
 
     def has_data(self, wanted: Wanted) -> bool:
         """A volume that a dump stands for has data once its program has served: before that it may be half made."""
+        if backup_key.node_of(wanted.service):
+            return True
         if wanted.dumped and self._records.of(wanted.service).serving is None:
             return False
         return self._storage.directory(wanted.service) is not None

@@ -9,6 +9,7 @@ from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.tools import Toolbox
 from holdfast.cli.waiting.report_poll import ReportPoll
 from holdfast.errors import Invalid, Unreachable
+from holdfast.model import backup_key
 from holdfast.model.verified_report import VerifiedReport
 from holdfast.ports.hub_link import FleetReader
 
@@ -29,13 +30,15 @@ UNDER_WAY: Mapping[What, type[Unreachable]] = {"backup": BackupUnderWay, "drill"
 
 
 def home(service: str, view: FleetView) -> str:
-    if f"service.{service}" not in view.applied.table.entries:
+    """Of a service, or of a node itself (`node.NAME`)."""
+    if backup_key.address(service) not in view.applied.table.entries:
         raise fleet_view.no_service(service, view.applied.table.of_kind("service"))
     reported = backup_view.states(view).get(service)
     if reported is None:
         raise Invalid(
             f"no node reports that it backs {service} up",
-            remedy='declare protect = "backup" for a volume of it, then: holdfast apply',
+            remedy='declare protect = "backup" for a volume of it, then: holdfast apply; a node is backed up while it '
+            "serves routes",
             code="not_backed_up",
         )
     return reported[0]

@@ -12,6 +12,7 @@ from holdfast.cli.orders import order_and_wait, order_results, order_sign
 from holdfast.cli.sizes import counted, size
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed
+from holdfast.model import backup_key
 from holdfast.model.backup_report import BackupMade, BackupStates
 from holdfast.model.verified_report import VerifiedReport
 
@@ -27,13 +28,14 @@ examples:
   holdfast backup web
   holdfast backup web --wait
   holdfast backup web --wait --timeout 2h --json
+  holdfast backup node.edge1        # the certificates and the proxy state of a node itself
 """
 
 ACTION: Final = "backup"
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml)")
+    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml), or node.NAME")
     parser.add_argument("--wait", action="store_true", help="wait until the backup is stored and signed for")
     order_and_wait.declare_shared(parser)
 
@@ -41,7 +43,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = order_and_wait.look(args, box)
     service = args.service.removeprefix("service.")
-    node, target = backed_up.home(service, view), f"service.{service}"
+    node, target = backed_up.home(service, view), backup_key.address(service)
     until_s = box.clock.monotonic_s() + order_sign.seconds(args.timeout, "--timeout")
     given = order_and_wait.ordered(ACTION, target, (node,), {}, view, args, box)
     if args.detach:

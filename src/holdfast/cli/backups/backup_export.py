@@ -32,11 +32,12 @@ Exit 0: done; 2: no such backup; 3: your identity cannot open it; 5: FILE exists
 examples:
   holdfast backup export web web.tar.zst
   holdfast backup export web web.tar.zst --backup 4f0c2a --json
+  holdfast backup export node.edge1 edge1.tar.zst
 """
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC", help="the service that the backup is of")
+    parser.add_argument("service", metavar="SVC", help="the service that the backup is of, or node.NAME")
     parser.add_argument("file", metavar="FILE", help="the file to write, which must not exist")
     parser.add_argument("--backup", metavar="ID", default="", help="the backup, as `holdfast backup list` shows it")
     secret_opening.declare(parser, "your age identity, which opens the backup")

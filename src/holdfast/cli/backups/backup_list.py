@@ -14,6 +14,7 @@ from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.sizes import size
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
+from holdfast.model import backup_key
 from holdfast.model.backup_report import BackupState
 from holdfast.model.drill import DrillState
 from holdfast.model.duration import aged
@@ -22,10 +23,11 @@ from holdfast.status import backup_copies
 DETAILS = """\
 Each backup has a receipt that its node signed; this command verifies it. A receipt that is damaged, or of a node whose
 key the applied revision does not have, is listed as unproven and is not offered for a restore. Backups of services that
-are no longer applied are listed too. SIZE is that of the files; STORED is what the sealed objects take, which backups
-of one service share. PROVEN is the age of the last drill that restored this backup and found the service healthy on it;
-FAILED: the last drill could not restore it. COPIES are the targets that have the backup: the hub, as this command reads
-it, and the others as the node of the service reports them. A copy on the machine of the data counts as none.
+are no longer applied are listed too; those of nodes themselves (certificates, proxy state) have the name node.NAME.
+SIZE is that of the files; STORED is what the sealed objects take, which backups of one service share. PROVEN is the age
+of the last drill that restored this backup and found the service healthy on it; FAILED: the last drill could not
+restore it. COPIES are the targets that have the backup: the hub, as this command reads it, and the others as the node
+of the service reports them. A copy on the machine of the data counts as none.
 
 examples:
   holdfast backup list
@@ -78,7 +80,7 @@ def run(args: Namespace, box: Toolbox) -> int:
             box.terminal.remark(f"Unproven: {row.doubt}")
     for name, (node, state) in sorted(states.items()):
         same = "; on the machine of its data, so it counts as no copy" if _is_same_machine(view, node, state) else ""
-        last = f"; last proven {drill_view.words(drills.get(name), now_s)}"
+        last = "" if backup_key.node_of(name) else f"; last proven {drill_view.words(drills.get(name), now_s)}"
         red = f"; {words}" if (words := drill_view.red(drills.get(name))) else ""
         box.terminal.remark(f"{name}: {_words(state, node, now_s)}{last}{red}{same}")
     for node, target in backup_view.targets(view):

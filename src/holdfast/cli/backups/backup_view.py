@@ -124,10 +124,12 @@ def before(view: FleetView, service: str, at_s: float) -> VerifiedReceipt:
 
 
 def states(view: FleetView) -> dict[str, tuple[str, BackupState]]:
-    """service → its node and what that reports, if the report is not old."""
+    """service → its node and what that reports, if the report is not old; nodes that back themselves up, too."""
     rows = {}
-    for name, entry in view.applied.table.of_kind("service").items():
-        node = entry.node if entry.node is not UNSET else ""
+    services = view.applied.table.of_kind("service").items()
+    homes = [(name, entry.node if entry.node is not UNSET else "") for name, entry in services]
+    homes += [(backup_key.of_node(name), name) for name in view.applied.table.of_kind("node")]
+    for name, node in homes:
         one = view.nodes.get(node)
         section = one.section(BackupStates) if one is not None and not one.is_old else None
         for state in section.backups if section is not None else ():

@@ -5,6 +5,7 @@ from typing import Any
 
 from holdfast.cli.backups import drill_view
 from holdfast.cli.timestamps import rfc3339
+from holdfast.model import backup_key
 from holdfast.model.applied import Applied
 from holdfast.model.backup_report import BackupState, BackupStates
 from holdfast.model.drill import DrillState
@@ -43,19 +44,22 @@ def documents(applied: Applied, nodes: Mapping[str, VerifiedReport]) -> list[dic
 
 def _rows(applied: Applied, nodes: Mapping[str, VerifiedReport]) -> Iterator[Row]:
     """An old report counts: what was made and proven does not go away."""
-    for name, entry in sorted(applied.table.of_kind("service").items()):
-        one = nodes.get(str(entry.node))
+    homes = [(name, str(entry.node)) for name, entry in sorted(applied.table.of_kind("service").items())]
+    homes += [(backup_key.of_node(name), name) for name in sorted(applied.table.of_kind("node"))]
+    for name, node in homes:
+        one = nodes.get(node)
         section = one.section(BackupStates) if one is not None else None
         for state in section.backups if section is not None else ():
             if one is not None and state.service == name:
-                yield name, str(entry.node), state, drill_view.of(one, name)
+                yield name, node, state, drill_view.of(one, name)
 
 
 def _custody(applied: Applied, service: str) -> str:
     """As applied (C-19). A plan refuses "hub": an older release may have applied it, and it has no effect."""
-    return applied.service(service).custody
+    return CUSTODY[0] if backup_key.node_of(service) else applied.service(service).custody
 
 
 def _words(name: str, state: BackupState, drill: DrillState | None, now_s: float) -> str:
     made = f"made {aged(max(now_s - state.last.made_s, 0.0))} ago" if state.last is not None else "none yet"
-    return f"{name} {made}, last proven {drill_view.words(drill, now_s)}"
+    proven = "" if backup_key.node_of(name) else f", last proven {drill_view.words(drill, now_s)}"
+    return f"{name} {made}{proven}"

@@ -16,6 +16,7 @@ from holdfast.cli.sizes import counted, size
 from holdfast.cli.timestamps import moment, rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
+from holdfast.model import backup_key
 from holdfast.model.backup import VerifiedReceipt
 from holdfast.model.checkpoint import fetched_id
 
@@ -57,6 +58,12 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     service = args.service.removeprefix("service.")
+    if backup_key.node_of(service):
+        raise Invalid(
+            f"{service} is a node: no order puts its files back, because its agent runs on them",
+            remedy=f"holdfast backup export {service} FILE; docs/guides/restore.md says how to put it back",
+            code="not_a_service",
+        )
     if args.backup and args.at:
         raise Invalid("--backup and --at both choose a backup", remedy="give one of them", code="usage")
     view = order_and_wait.look(args, box)

@@ -1,20 +1,24 @@
 """Who may read and write the objects of a service's backups, by the applied revision. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import UNSET
 
 from holdfast.errors import HoldfastError, Invalid, NotPermitted
+from holdfast.model import backup_key
 from holdfast.model.applied import Applied
 from holdfast.model.backup_key import FLEET_DIGITS
 from holdfast.model.principal import Principal
 from holdfast.model.trust import outside_scope
+from holdfast.ports.backup_target import StoredObject
 
 Ordered = Callable[[str, str], bool]  # has this node a signed order to restore this service?
 
 
 def keeps(applied: Applied, node: str, service: str) -> bool:
-    """The node runs the service, or is its standby: its own manifest has the service."""
+    """The node runs the service, or is its standby: its own manifest has the service. Or it is the node itself."""
+    if named := backup_key.node_of(service):
+        return named == node and service in applied.table.entries
     entry = applied.table.entries.get(f"service.{service}")
     return entry is not None and (entry.node == node or node in entry.failover)
 
@@ -51,11 +55,18 @@ def check_read(applied: Applied, principal: Principal, service: str, ordered: Or
         raise trouble
 
 
+def readable(applied: Applied, principal: Principal, found: Sequence[StoredObject]) -> list[StoredObject]:
+    """Those of a whole fleet that the caller may read: a scope of all services has no node in it."""
+    nodes = {service for one in found if backup_key.node_of(service := backup_key.service_of(one.key))}
+    hidden = {service for service in nodes if _outside(applied, principal, service) is not None}
+    return [one for one in found if backup_key.service_of(one.key) not in hidden]
+
+
 def _outside(applied: Applied, principal: Principal, service: str) -> HoldfastError | None:
     operator = next((one for one in applied.trust.operators if one.name == principal.name), None)
     if operator is None:
         return not_found()
-    address = f"service.{service}" if service else "service.*"
+    address = backup_key.address(service) if service else "service.*"
     if outside_scope(operator, (address,)) is None:
         return None
     return NotPermitted(

@@ -1,5 +1,6 @@
 """The method of a backup, carried out: what is archived, and the dump that a command of the service writes (M-91)."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,12 +12,15 @@ from holdfast.agent.backups.loading import last_lines
 from holdfast.agent.services.door import Door
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.errors import Failed, TryLater
-from holdfast.model import dump
+from holdfast.model import backup_key, dump
 from holdfast.model.container import Container
 from holdfast.ports.archive import Rules
+from holdfast.ports.own_files import OwnFiles
 from holdfast.ports.prober import Prober
 from holdfast.ports.runtime import Pipe, Piped
 from holdfast.ports.storage import Storage
+
+OWN = "node"  # the method of the backups of a node itself
 
 
 class Taken(Struct, frozen=True):
@@ -29,6 +33,7 @@ class Taken(Struct, frozen=True):
     dump: str = ""
     spool: str = ""
     vacuum: bool = True
+    top: str = ""  # the directory that is archived, if it is not that of the service
 
 
 class Methods:
@@ -42,9 +47,11 @@ class Methods:
         prober: Prober,
         storage: Storage,
         home: str,
+        own: OwnFiles,
         timeout_s: Callable[[], float],
     ) -> None:
         self._door = door
+        self._own = own
         self._containers = containers
         self._prober = prober
         self._storage = storage
@@ -54,6 +61,10 @@ class Methods:
     @asynccontextmanager
     async def taken(self, wanted: Wanted) -> AsyncIterator[Taken]:
         """For as long as it is archived. Raises Failed if there is no whole dump: then there is no backup."""
+        if backup_key.node_of(wanted.service):
+            async with self._gathered() as taken:
+                yield taken
+            return
         method, made = wanted.snapshot.method, dump.of(wanted.snapshot)
         if made is None and method not in dump.PREPARED:
             yield Taken(method, wanted.whole, rules_of(wanted, wanted.whole))
@@ -68,6 +79,14 @@ class Methods:
             return
         prepared = await (self._asked if method == "grpc" else self._called)(wanted, container)
         yield Taken(method, wanted.whole, rules_of(wanted, wanted.whole), prepared, vacuum=False)
+
+    @asynccontextmanager
+    async def _gathered(self) -> AsyncIterator[Taken]:
+        """The files of the node itself: those that are copied are archived, and nothing beside them."""
+        try:
+            yield Taken(OWN, (), Rules(), vacuum=False, top=await asyncio.to_thread(self._own.gather))
+        finally:
+            await asyncio.to_thread(self._own.clear)
 
     async def _called(self, wanted: Wanted, container: Container) -> str:
         """`SERVICE snapshot` in its container makes its files ready (M-91)."""

@@ -57,7 +57,8 @@ class Backups:
         key, applied = self._may_write(request)
         node = request.principal.name
         mine = [name for name, entry in applied.table.of_kind("service").items() if entry.node == node]
-        nodes = len(access.nodes_with_services(applied))
+        mine.append(backup_key.of_node(node))
+        nodes = len(access.nodes_with_services(applied) | {node})
         is_new = self._kept().put(key, request.body, request.principal, mine, nodes)
         return codec.write(ObjectTaken(key.text, is_new))
 
@@ -81,8 +82,10 @@ class Backups:
     def list_backups(self, request: Request) -> bytes:
         prefix = backup_key.check_prefix(request.query["prefix"])
         fleet, service = prefix.split("/")[0], backup_key.service_of(prefix)
-        self._check_read(request, self._hub.applied(), fleet, service)
+        applied = access.check_fleet(self._hub.applied(), fleet)
+        access.check_read(applied, request.principal, service, self._ordered)
         found, limit = self._kept().listed(prefix), request.query["limit"]
+        found = found if service else access.readable(applied, request.principal, found)
         first = bisect_right(found, request.query["after"], key=lambda one: one.key)
         page = tuple(found[first : first + limit])
         return codec.write(ObjectsPage(page, first + limit < len(found)))

@@ -1,0 +1,1 @@
+"""Files of a node itself that are backed up."""
