@@ -245,7 +245,7 @@ def test_a_disk_gets_backups_under_the_shipped_units_and_what_it_missed_when_it_
     fleet: MachineFleet,
 ) -> None:
     """Mounted by holdfast-mounts.path; written by an agent that may not mount. A drill proves one of them there,
-    without the right to enter the network of its containers (H-60)."""
+    without a right to enter the network of its containers (H-60)."""
     machine = fleet.machine
     machine.sh("ln -sf /opt/holdfast/.venv/bin/holdfast-mounts /usr/local/bin/")
     machine.sh("systemctl enable --now holdfast-mounts.path")

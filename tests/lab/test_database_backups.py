@@ -162,10 +162,8 @@ insert into a values (1);
 """
 
 
-def test_a_drill_loads_the_dump_before_anything_writes_and_is_red_for_one_that_does_not_load(
-    made: LabUnderTest,
-) -> None:
-    """The writer would make its table before the dump does."""
+def test_a_drill_loads_the_dump_and_is_red_for_one_that_does_not_load(made: LabUnderTest) -> None:
+    """That no other component runs before: tests/scenarios/test_drills_of_dumps.py."""
     wait_until(lambda: len(acknowledged(made)) >= 5, "transactions are written")
     good = back_up(made)["id"]
     code, result = drill(made)
