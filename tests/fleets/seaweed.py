@@ -29,6 +29,16 @@ TRIES = 5
 class Seaweed(Struct):
     endpoint: str
     process: Any
+    begin: Any = None  # makes the same process again
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
+
+    def start_again(self) -> None:
+        """On its ports, with what its disk has."""
+        self.process = self.begin()
+        wait_until(lambda: _answers(self), "the S3 server answers again")
 
     def bucket(self, prefix: str = "") -> Bucket:
         return Bucket(endpoint=self.endpoint, name=BUCKET, prefix=prefix)
@@ -60,8 +70,7 @@ def seaweed(place: Path, host: str = HOST) -> Iterator[Seaweed]:
     try:
         yield found
     finally:
-        found.process.kill()
-        found.process.wait(60)
+        found.kill()
 
 
 def _started(place: Path, host: str) -> Seaweed:
@@ -85,9 +94,12 @@ def _begun(place: Path, host: str) -> Seaweed:
         *(f"-{part}.port={port}" for part, port in ports.items()),
         *(f"-{part}.port.grpc={free_port()}" for part in PARTS),
     ]  # fmt: skip
-    with (place / "log").open("wb") as log:
-        process = subprocess.Popen(words, cwd=place, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    return Seaweed(f"http://{host}:{ports['s3']}", process)
+
+    def begin() -> subprocess.Popen[bytes]:
+        with (place / "log").open("ab") as log:
+            return subprocess.Popen(words, cwd=place, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    return Seaweed(f"http://{host}:{ports['s3']}", begin(), begin)
 
 
 def _has_ended(found: Seaweed) -> bool:

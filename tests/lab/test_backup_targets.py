@@ -1,23 +1,27 @@
 """Backups of a real fleet on SeaweedFS, in restic and in a directory: they come back when others are lost."""
 
 import json
+import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import obstore
 import pytest
 from msgspec import Struct
 
+from holdfast.model.backup import Receipt, SignedReceipt
 from tests.fleets.backup_targets import mounted, run
 from tests.fleets.lab import LabUnderTest, lab
 from tests.fleets.seaweed import MINE, Seaweed, seaweed
 from tests.fleets.waiting import wait_until
 from tests.lab.product import PYTHON
-from tests.lab.test_backups import NAME, SERVICE, back_up, backups, data, fill, store, tree
+from tests.lab.test_backups import NAME, SERVICE, back_up, backups, data, fill, next_backup, store, tree
 
 pytestmark = pytest.mark.lab
 
@@ -115,6 +119,82 @@ def test_a_backup_lies_on_every_target_and_comes_back_from_each_that_is_left(sta
     (stage.folder / "away").rename(stage.folder / "repository" / "data")
 
 
+# ---- faults while a backup is made
+
+
+def broken(paths: set[str], read: Callable[[str], bytes]) -> set[int]:
+    """Numbers of backups whose receipt is on this target and some object of it is not."""
+    names = {path.rpartition("/")[2] for path in paths}
+    signed = [msgspec.json.decode(read(path), type=SignedReceipt) for path in paths if "/receipts/" in path]
+    found = [msgspec.json.decode(one.receipt, type=Receipt) for one in signed]
+    assert found
+    return {one.sequence for one in found if {one.manifest.digest, *(pack.digest for pack in one.packs)} - names}
+
+
+def broken_below(top: Path) -> set[int]:
+    paths = {str(path) for path in top.rglob("*") if path.is_file() and "lost+found" not in path.parts}
+    return broken(paths, lambda path: Path(path).read_bytes())
+
+
+def in_bucket(stage: Stage) -> set[str]:
+    return {str(one["path"]) for page in obstore.list(stage.server.store(), "fleet") for one in page}
+
+
+def states(made: LabUnderTest) -> dict[str, str]:
+    found = json.loads(made.run("backup", "list", "--json").ok().out)["targets"]
+    return {one["name"]: one["state"] for one in found}
+
+
+def more(made: LabUnderTest, mib: int) -> None:
+    (data(made) / "more").write_bytes(os.urandom(mib << 20))
+
+
+def test_a_server_and_a_hub_that_are_killed_in_the_middle_get_the_rest_when_they_are_back_i33(stage: Stage) -> None:
+    """SeaweedFS first, then the hub: every receipt on every target has all that it names, at any time."""
+    made = stage.lab
+    everywhere(made)
+    before = in_bucket(stage)
+    more(made, 48)
+    made.run("backup", NAME).ok()
+    wait_until(lambda: in_bucket(stage) - before, "the first object of it is in the bucket")
+    stage.server.kill()
+    wait_until(lambda: copies(made) == {"hub", "disk", "vault"}, lambda: f"{copies(made)}")
+    assert states(made)["cold"] == "missing", "the hub decides: the backup is made"
+    assert broken_below(stage.folder / "disk") == set()
+    stage.server.start_again()
+    everywhere(made)
+    assert broken(in_bucket(stage), lambda path: bytes(obstore.get(stage.server.store(), path).bytes())) == set()
+
+    count, packs = len(backups(made)), len(list(store(made).rglob("packs/*")))
+    lost = broken_below(store(made))  # the test above deleted packs there
+    more(made, 48)
+    made.run("backup", NAME).ok()
+    wait_until(lambda: len(list(store(made).rglob("packs/*"))) > packs, "the first packs are stored")
+    made.lab("kill", "hub").ok()
+    assert broken_below(store(made)) == lost and broken_below(stage.folder / "disk") == set()
+    made.lab("start", "hub").ok()
+    wait_until(lambda: made.run("node", "list").code == 0, "the hub answers")
+    wait_until(lambda: len(backups(made)) > count or next_backup(made) is not None, "the next run goes on")
+    everywhere(made)
+    made.run("backup", "verify", NAME).ok()
+
+
+def test_a_target_that_is_really_full_loses_nothing_and_goes_on_when_there_is_room_r05(stage: Stage) -> None:
+    made, disk = stage.lab, stage.folder / "disk"
+    everywhere(made)
+    held = {path: path.stat().st_size for path in disk.rglob("*") if path.is_file()}
+    free = os.statvfs(disk)
+    run("fallocate", "-l", str(free.f_bavail * free.f_frsize - (6 << 20)), disk / "filler")
+    more(made, 32)
+    assert back_up(made)["target"] == "hub"
+    wait_until(lambda: states(made)["disk"] in ("full", "missing"), lambda: str(states(made)))
+    assert "disk" not in copies(made) and broken_below(disk) == set()
+    assert all(path.stat().st_size == size for path, size in held.items()), "nothing is pruned there, nothing lost"
+    (disk / "filler").unlink()
+    everywhere(made)
+    assert broken_below(disk) == set()
+
+
 # ---- a disk that the node has mounted
 
 
@@ -144,7 +224,7 @@ def mounted_in_node(made: LabUnderTest) -> bool:
 
 def test_a_disk_is_mounted_by_its_uuid_yanked_and_levelled_when_it_is_back_h48_h49(stage: Stage) -> None:
     made, image = stage.lab, stage.folder / "stick"
-    run("truncate", "-s", "128M", image)
+    run("truncate", "-s", "512M", image)
     run("mkfs.ext4", "-q", "-U", USB, image)
     file = made.fleet / "fleet.toml"
     file.write_text(file.read_text() + target("stick", type="usb", durable_id=USB, nodes=["w1"]))

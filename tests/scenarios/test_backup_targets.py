@@ -281,15 +281,15 @@ def test_nothing_is_pruned_and_nothing_lost_where_a_target_is_full_r05(where: st
             await made(one, 2, 300.0)
             await until(one.rig, lambda: "backup_not_copied" in one.findings(), 300.0)
         else:
-            await until(one.rig, lambda: state(one).failures == 1, 300.0)
+            await until(one.rig, lambda: state(one).failures >= 1, 300.0)
             assert "is full" in one.findings()["backup_failed"]
-        await asyncio.sleep(HOUR_S / 4)
+        await asyncio.sleep(HOUR_S / 6)
         assert before.items() <= full.objects.items() and len(full.objects) <= len(before) + 1, "at most a key more"
         full.bytes_max = 1 << 30
-        await until(one.rig, lambda: len(stored(one)) >= 2, 3 * HOUR_S)
-        await level(one, at_most_s=2 * HOUR_S)
+        await until(one.rig, lambda: len(stored(one)) >= 2, HOUR_S / 2)
+        await level(one, at_most_s=HOUR_S / 2)
 
-    play_backups(story, with_targets(NAS))
+    play_backups(story, with_targets(NAS, interval="20m"))  # each look at a target costs time of the test, too
 
 
 def test_a_target_that_is_slow_to_read_delays_no_backup() -> None:
