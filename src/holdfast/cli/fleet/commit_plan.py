@@ -118,7 +118,7 @@ def report(
     _check_message(head, target, args, box)
     if not args.json and not is_url(target):
         then = "nothing runs yet" if before is None else "no node hears of it"
-        box.terminal.remark(f"It is recorded in {target}, and no hub serves it: {then} (docs/guides/nodes.md).")
+        box.terminal.remark(f"It is recorded in {target}, and no hub serves it: {then}. Make a hub: holdfast hub init --help")
     hub = None if getattr(args, "detach", False) else box.hubs.reader(target)
     try:
         found = outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING

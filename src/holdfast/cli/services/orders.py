@@ -30,7 +30,7 @@ examples:
 _STOP = """\
 Signs an order with your key (grade apply), submits it and waits until the node has signed the result. The service stays
 stopped, also after a restart of its agent or machine, until `holdfast start`, `holdfast restart` or a new deployment;
-`ps` marks it (held). Nothing is removed, and no standby starts. To keep a service stopped by declaration, set
+`ps` shows it as held. Nothing is removed, and no standby starts. To keep a service stopped by declaration, set
 active = false in its file.
 Exit 0: done; 1: the node failed or refused; 4: another signature is needed; 6: no answer in time.
 

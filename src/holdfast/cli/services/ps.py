@@ -30,8 +30,8 @@ its health is not known yet. restarting: it ended more than once within ten minu
 order stopped the service. unknown: podman of the node, or the node itself, does not answer. With --json this is
 "state"; "status" has only running, stopped, unhealthy and unknown. RESTARTS counts since the agent of the node knows
 the container; LAST EXIT is the exit code of its last process that ended, with oom if the kernel killed it
-because its memory limit was reached. A container that runs where its service is not placed is marked (orphan), a
-service that an order stopped (held), and a service that runs in place of a silent node (standby). PROVEN is
+because its memory limit was reached. A container that runs where its service is not placed is marked (orphan), and
+a service that runs in place of a silent node (standby). PROVEN is
 the age of the last drill that verified a backup of the service; - if nothing of it is backed up. REPORT names the node
 that signed the report, and its age.
 With names, only those services are shown. If the edge reports a hostname live, PORTS shows its URL; otherwise it shows
@@ -99,7 +99,7 @@ def _only(rows: list[Row], asked: Sequence[str], view: FleetView) -> list[Row]:
 def _cells(row: Row, one: VerifiedReport | None, now_s: float) -> tuple[str, ...]:
     component = f"/{row['component']}" if row["component"] else ""  # a foreign container has none
     replica = f" {row['replica']}" if row["replica"] else ""
-    marks = "".join(f" ({mark})" for mark in ("held", "standby", "orphan") if row[mark])
+    marks = "".join(f" ({mark})" for mark in ("standby", "orphan") if row[mark])
     up = aged(max(0.0, now_s - row["started_s"])) if row["started_s"] and row["status"] != "stopped" else "-"
     return (
         f"{row['name']}{component}{replica}{marks}",
