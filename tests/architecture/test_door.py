@@ -165,6 +165,7 @@ ELSEWHERE = {
     "handshake": "reads",
     "high_water": "one number, which only grows",
     "http_server": "connections",
+    "hub_files": "the state directory of a hub: the agent does not have it",
     "hub_link": "calls the hub",
     "identity_key": "signs",
     "lab": "the throw-away nodes of a lab: the agent does not have it",

@@ -72,9 +72,12 @@ KNOW_A_DAEMON = {
     "cli/agent/agent_join.py",
     "cli/agent/agent_run.py",
     "cli/agent/agent_state.py",
+    "cli/hub/hub_backup.py",
     "cli/hub/hub_check.py",
     "cli/hub/hub_init.py",
     "cli/hub/hub_run.py",
+    "cli/hub/hub_restore.py",
+    "cli/hub/restore_signature.py",
     "cli/hub/import_ledger.py",  # builds the ledger of a hub
     "cli/fleet/seen_heads.py",  # the chain check
 }

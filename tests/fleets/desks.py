@@ -142,7 +142,7 @@ class Rig:
             disks=lambda: tuple(self.rooms),
             say=lambda event, fields: self.logged.append((event, fields)),
         )
-        self.desk, self.watched = Desk(built), built.watched
+        self.desk, self.watched, self.check_ins = Desk(built), built.watched, built.check_ins
         self.registry, self.standby = built.registry, built.standby
 
     def restarted(self, pace: Cadence = NORMAL) -> "Rig":

@@ -89,9 +89,9 @@ ROWS = (
     Row(BEGIN, "holdfast hub check --state-dir ~/hub", "FINGERPRINT=$ID DIR=~/hub", heals=True),
     Row(BEGIN, "holdfast import ledger --state-dir ~/hub", "FINGERPRINT=$ID DIR=~/hub"),
     Row(
-        "import ledger fills an empty one: holdfast hub init --trust FINGERPRINT --state-dir DIR",
+        "`holdfast status` shows if a node has a newer one; nodes send theirs when they check in: run the same command "
+        "again then",
         f"{APPLY}\nholdfast import ledger --state-dir .ledger",
-        "FINGERPRINT=$ID DIR=~/hub",
     ),
     Row("`holdfast validate` prints the fleet id: 64 hexadecimal digits", "holdfast hub init --trust abc"),
     Row(
@@ -409,6 +409,7 @@ TYPED = "asks a person for a password or a touch on a terminal"
 MISSING = "the program is not installed where tests run"
 SERVER = "a server, which does not end: tests/lab/test_agent_process.py and every lab start one"
 KERNEL = "changes a limit of the whole machine"
+RESTORES = "needs a file of a hub; tests/lab/test_hub_file.py restores one"
 NOT_RUN = {
     "holdfast resync {}": "needs a running node; tests/scenarios/test_set_back.py does it",
     "holdfast node show {} --pulse": "needs a running node; tests/scenarios/test_set_back.py does it",
@@ -422,6 +423,13 @@ NOT_RUN = {
     "dig {}": MISSING,
     "dig {} @{}": MISSING,
     "holdfast agent run": SERVER,
+    "holdfast hub backup": "would use /var/lib/holdfast/hub; tests/lab/test_hub_file.py gives --state-dir",
+    "holdfast hub restore FILE": RESTORES,
+    "holdfast hub restore FILE --from {}": RESTORES,
+    "holdfast hub restore FILE -o STATEMENT": RESTORES,
+    "holdfast hub restore {}": RESTORES,
+    "holdfast hub restore {} --fleet DIR": RESTORES,
+    "holdfast hub restore {} --from {}": RESTORES,
     "holdfast import ledger": "would use /var/lib/holdfast/hub; tests/lab/test_import_ledger.py gives --state-dir",
     "journalctl -u holdfast-agent": NO_SYSTEMD,
     "ls /etc/ssh/ssh_host_ed25519_key": "a file of machines with an SSH server; tests make their own keys",

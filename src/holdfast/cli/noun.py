@@ -46,7 +46,7 @@ LATER = frozenset(
 )
 
 # The same for second words of nouns that are built in part.
-LATER_PAIRS = frozenset(("agent trust", "agent upgrade", "hub backup", "hub restore", "import compose"))
+LATER_PAIRS = frozenset(("agent trust", "agent upgrade", "import compose"))
 
 # Other spellings of a verb.
 ALIASES = {"force_cleanup": "force-cleanup"}

@@ -9,17 +9,14 @@ from msgspec import Struct
 
 if TYPE_CHECKING:  # protocols: loading them would cost every command 3 ms
     from holdfast.cli.agent.agent_home import AgentHome
+    from holdfast.cli.file_tools import Files
     from holdfast.cli.terminal import Terminal
-    from holdfast.model.certificate import CertificateFacts
-    from holdfast.ports.archive import Archiver
     from holdfast.ports.clock import Clock
     from holdfast.ports.disk import Disk
-    from holdfast.ports.fleet_directory import FleetDirectory
     from holdfast.ports.high_water import HighWater
     from holdfast.ports.hub_link import HubLink, HubReader, TokenDesk
     from holdfast.ports.lab import Lab
     from holdfast.ports.ledger_store import LedgerReader, LedgerStore
-    from holdfast.ports.registry import Registry
     from holdfast.ports.sealing import Opener, Sealer
     from holdfast.ports.signer import Signer
     from holdfast.ports.stream_link import CallerStreams
@@ -138,26 +135,6 @@ class Agents(Protocol):
 class Labs(Protocol):
     def at(self, directory: str) -> Lab:
         """The lab in that directory, whether or not it exists yet."""
-        ...
-
-
-class Files(Protocol):
-    """What a fleet directory consists of and names."""
-
-    def fleet(self, path: str) -> FleetDirectory: ...
-
-    def held(self, files: Mapping[str, bytes]) -> FleetDirectory:
-        """A fleet directory of these files, by path, which is on no disk."""
-        ...
-
-    def registry(self) -> Registry: ...
-
-    def certificate(self, der: bytes) -> CertificateFacts:
-        """The decoded fields of a certificate; Corrupt if it is not one."""
-        ...
-
-    def archiver(self) -> Archiver:
-        """Opens archives of backups, in a process of its own."""
         ...
 
 

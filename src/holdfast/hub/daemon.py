@@ -47,7 +47,7 @@ class Watching(Protocol):
 
 
 class Daemon:
-    """`workers` ends with the daemon."""
+    """`workers` ends with the daemon. `ended` raises when this hub must serve no more."""
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class Daemon:
         workers: Workers,
         fleet: Watching,
         shown: Shown,
+        ended: Callable[[], Coroutine[Any, Any, None]],
         new_loop: Callable[[], asyncio.AbstractEventLoop],
     ) -> None:
         self._server = server
@@ -64,6 +65,7 @@ class Daemon:
         self._workers = workers
         self._fleet = fleet
         self._shown = shown
+        self._until_ended = ended
         self._new_loop = new_loop
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
@@ -89,7 +91,9 @@ class Daemon:
     async def _serve(self, ready: Callable[[int], None]) -> None:
         try:
             with self._server.open() as port:
-                async with _running(self._server.listen(), self._renewing(), self._watching()) as tasks:
+                async with _running(
+                    self._server.listen(), self._renewing(), self._watching(), self._until_ended()
+                ) as tasks:
                     notify("READY=1")
                     ready(port)
                     await self._ended(tasks)

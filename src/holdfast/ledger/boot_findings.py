@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Corrupt, HoldfastError
+from holdfast.model.hub_generation import Generation
 from holdfast.model.ids import FLEET, TRUST, kind_of
 from holdfast.model.record import Recovery
 from holdfast.model.revision import Head, Table
@@ -50,6 +51,11 @@ ROWS: dict[str, tuple[Level, str]] = {
     "rolled_back": (
         "fatal",
         "restore the newest state directory: agents have seen a later revision than this ledger has",
+    ),
+    "superseded": (
+        "fatal",
+        "use the restored hub. To make this machine the hub again: `holdfast hub backup` on the machine of the other, "
+        "move this state directory away, and `holdfast hub restore FILE` here",
     ),
     "forked": ("fatal", "restore the state directory from a backup: two revisions have the same number"),
     "blob_missing": ("resource", APPLY_AGAIN),
@@ -94,6 +100,11 @@ def head_findings(head: Head, high_water: Head | None) -> list[Finding]:
     if head.digest != high_water.digest:
         return [finding("forked", f"revision {head.number} is not the one that was committed here")]
     return []
+
+
+def superseded(newer: Generation) -> Finding:
+    text = f"this hub was replaced: operators restored generation {newer.number} of it, and nodes follow that one"
+    return finding("superseded", text)
 
 
 def content_findings(

@@ -2,6 +2,8 @@
 
 PIN = "meta/pin"
 RULES = "meta/rules"
+GENERATION = "meta/generation"  # of a hub that was restored
+SUPERSEDED = "meta/superseded"  # the generation of a newer hub: this one serves no more
 HEAD = "head"
 REVISIONS = "revision/"
 RECOVERIES = "recovery/"
@@ -124,6 +126,7 @@ def token(token_id: str) -> str:
 REBUILT = "meta/rebuilt"
 SALVAGED_LINKS = "salvage/link/"
 SALVAGED_MANIFESTS = "salvage/manifest/"
+SALVAGED_GENERATION = "salvage/generation"
 
 
 def salvaged_link(number: int) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from holdfast.model.cadence import NORMAL, Cadence
+from holdfast.model.hub_generation import SignedGeneration
 from holdfast.model.invite import Enrolment
 from holdfast.model.node_view import GENERATION
 from holdfast.model.order import Delivered, OrderResult
@@ -35,6 +36,8 @@ class CheckIn(Struct, frozen=True, omit_defaults=True):
     roles: tuple[str, ...] = ()  # an assertion that must match the revision (C-36)
     address: str = ""  # the node's address as it knows it; M-23 logs a change
     audit: tuple[bytes, ...] = ()  # newest audit lines the hub has not seen yet
+    hub: str = ""  # digest of the generation of the hub that this node follows
+    newer_hub: SignedGeneration | None = None  # that generation, to a hub that showed a lower one
     wire: int = GENERATION
 
 
@@ -46,7 +49,7 @@ class CheckInAnswer(Struct, frozen=True, omit_defaults=True):
     orders: tuple[Delivered, ...] = ()
     results_taken: tuple[str, ...] = ()  # ids of results the hub has durably; the agent may stop sending them
     report_wanted: bool = False
-    salvage_wanted: bool = False  # the hub lost its ledger: send what this node holds (POST /v1/salvage)
+    salvage_wanted: bool = False  # the hub lost revisions: send what this node holds (POST /v1/salvage)
     registered: bool = True  # False: the hub does not know this node (any more); join again (D-04)
     cadence: Cadence = NORMAL
     audit_seen: int = 0  # number of the newest audit entry the hub holds
@@ -59,6 +62,8 @@ class CheckInAnswer(Struct, frozen=True, omit_defaults=True):
     # The pulse of this node with the highest order counter, in answer to one of another life or with a lower counter:
     # the node learns from its own signature that its state was put back.
     own_pulse: SignedPulse | None = None
+    hub: str = ""  # digest of this hub's generation; "": it was never restored
+    restored_hub: SignedGeneration | None = None  # that generation, if the node follows another one
     wire: int = GENERATION
 
 

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from holdfast.model.hub_generation import SignedGeneration
 from holdfast.model.node_view import GENERATION
 from holdfast.model.record import Link
 from holdfast.model.revision import Head
@@ -19,6 +20,7 @@ class SalvagePart(Struct, frozen=True, omit_defaults=True):
     links: tuple[Link, ...] = ()  # rising, without a gap
     manifest: bytes = b""  # of the newest revision the node accepted
     blobs: dict[str, bytes] = {}  # digest → content
+    generation: SignedGeneration | None = None  # of the hub that this node follows
     wire: int = GENERATION
 
 

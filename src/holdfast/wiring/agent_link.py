@@ -17,6 +17,7 @@ from holdfast.agent.link import report
 from holdfast.agent.link.audit_copy import AuditCopy
 from holdfast.agent.link.audit_folding import AuditFolding
 from holdfast.agent.link.check_in import CheckIns
+from holdfast.agent.link.followed_hub import FollowedHub
 from holdfast.agent.link.joining import Joining
 from holdfast.agent.link.messages import Messages
 from holdfast.agent.link.order_results import OrderResults
@@ -61,8 +62,11 @@ def agent_of(
     acts = {**reporter.acts, **life.acts, **keepers.acts()}
     orders = _orders(ports, common, accepting, results, life, acts, folding, streams)
     messages = _messages(ports, common, accepting, reporter, results, life, inventory, folding)
+    hub = FollowedHub(
+        ports.link, facts=ports.journal, findings=common.findings, accepting=accepting, fleet=member.fleet
+    )
     check_ins = CheckIns(
-        link=ports.link,
+        link=hub,
         messages=messages,
         orders=orders,
         hint_takers=keepers.hint_takers,
@@ -73,7 +77,7 @@ def agent_of(
     )
     common.report.connect(check_ins.tell)
     joining = Joining(
-        link=ports.link, acceptance=ports.acceptance, member=member, arch=arch, say=ports.say, confirmed=confirmed
+        link=hub, acceptance=ports.acceptance, member=member, arch=arch, say=ports.say, confirmed=confirmed
     )
     group = KeeperGroup(
         every=keepers.every,

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from holdfast.model.certificate import CertificateFacts
     from holdfast.ports.archive import Archiver
     from holdfast.ports.fleet_directory import FleetDirectory
+    from holdfast.ports.hub_files import HubFiles
     from holdfast.ports.registry import Registry
 
 
@@ -35,3 +36,8 @@ class SystemFiles:
         from holdfast.adapters.archive.process import ProcessArchiver
 
         return ProcessArchiver()
+
+    def hub(self) -> "HubFiles":
+        from holdfast.adapters.hub_files.tar import TarHubFiles
+
+        return TarHubFiles()

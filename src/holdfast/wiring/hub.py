@@ -32,6 +32,7 @@ from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.commit_audit import CommitAudit
 from holdfast.hub.finding_log import FindingLog, Say
 from holdfast.hub.fleet_views import FleetViews
+from holdfast.hub.generations.check_ins import GenerationCheckIns
 from holdfast.hub.http.limiter import for_pace
 from holdfast.hub.http.refusals import Refusals
 from holdfast.hub.http.tokens import Tokens
@@ -133,14 +134,20 @@ def _served(
 ) -> HubFleet:
     """What nodes and operators ask of a watched fleet."""
     refusals = Refusals(audit)
-    check_ins = CheckInHandler(
-        registry=registry,
+    check_ins = GenerationCheckIns(
+        CheckInHandler(
+            registry=registry,
+            fleet=watched,
+            liveness=liveness,
+            intake=Intake(store, audit, refusals),
+            links=LinkCache(hub),
+            refusals=refusals,
+            time=time,
+        ),
         fleet=watched,
-        liveness=liveness,
-        intake=Intake(store, audit, refusals),
-        links=LinkCache(hub),
+        store=store,
+        audit=audit,
         refusals=refusals,
-        time=time,
     )
     joining = Joining(
         fleet=watched, registry=registry, liveness=liveness, store=store, audit=audit, refusals=refusals, time=time

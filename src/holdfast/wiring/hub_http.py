@@ -10,6 +10,7 @@ from holdfast.adapters.http_server.loop import new_loop
 from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.daemon import Daemon, Shown
 from holdfast.hub.fleet_views import FleetViews
+from holdfast.hub.generations.check_ins import GenerationCheckIns
 from holdfast.hub.http import limits, openapi
 from holdfast.hub.http.admission import Admission
 from holdfast.hub.http.authentication import Authentication
@@ -35,7 +36,6 @@ from holdfast.hub.http.serving.failures import Failures
 from holdfast.hub.http.serving.workers import Workers
 from holdfast.hub.http.slots import ConnectionSlots
 from holdfast.hub.http.tokens import Tokens as TokenBook
-from holdfast.hub.nodes.check_in import CheckInHandler
 from holdfast.hub.nodes.joining import Joining
 from holdfast.hub.nodes.registry import Registry
 from holdfast.hub.nodes.revocation import Revocations as RevocationDesk
@@ -62,7 +62,7 @@ class HubFleet(Struct, frozen=True):
     tests."""
 
     watched: WatchedFleet
-    check_ins: CheckInHandler
+    check_ins: GenerationCheckIns
     joining: Joining
     orders: OrderDesk
     revocations: RevocationDesk
@@ -120,7 +120,15 @@ def daemon(parts: Parts, host: str, port: int) -> Daemon:
         host=plain_host(host),
         port=port,
     )
-    return Daemon(server=server, api=api, workers=workers, fleet=parts.fleet.loop, shown=parts.shown, new_loop=new_loop)
+    return Daemon(
+        server=server,
+        api=api,
+        workers=workers,
+        fleet=parts.fleet.loop,
+        shown=parts.shown,
+        ended=parts.fleet.check_ins.ended,
+        new_loop=new_loop,
+    )
 
 
 def _ordered(registry: Registry) -> Callable[[str, str], bool]:

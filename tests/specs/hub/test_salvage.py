@@ -199,7 +199,6 @@ def test_a_hub_that_has_a_revision_wants_nothing() -> None:
     hub = lived_in()
     store, _, _ = rebuilt(hub, {"w1": 1, "w2": 1}, directory(rich_fleet()))
     salvage = Salvage(store)
-    assert not salvage.wanted
     assert give(salvage, "w1", accepted_by(hub, "w1"))
     with pytest.raises(Conflict):
         restore(store, MemoryHighWater(), {}, START_S)

@@ -1,4 +1,4 @@
-"""Send accepted revisions to a hub that lost its ledger: chain, manifest, contents.
+"""Send accepted revisions to a hub that lost its ledger, or its newest revisions: chain, manifest, contents.
 
 Called when a check-in is answered with `salvage_wanted`. All of it was the hub's before, and the hub proves every piece
 by operators' signatures, so nothing is given away and nothing is taken on trust.

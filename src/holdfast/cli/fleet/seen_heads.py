@@ -253,8 +253,10 @@ def _refuse_when_behind(link: "HubReader | None", head: Head, seen: Head) -> Non
 def _rolled_back(head: Head, seen: Head) -> Corrupt:
     where = f"is at revision {head.number}" if head.number else "is missing or empty"
     founding = "" if head.number else "; only to found a new fleet from this directory: remove fleet.lock"
+    missing = seen.number - head.number
+    misses = f", and misses {missing} revision{'s' * (missing != 1)}" if head.number else ""
     return Corrupt(
-        f"the ledger {where}, but revision {seen.number} was seen before: it was lost or rolled back",
+        f"the ledger {where}, but revision {seen.number} was seen before: it was lost or rolled back{misses}",
         remedy="check --hub; restore the newest ledger from a backup, or rebuild it from the nodes: "
         f"holdfast import ledger --help{founding}",
         code="rolled_back",

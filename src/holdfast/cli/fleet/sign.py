@@ -34,7 +34,7 @@ examples:
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "file", metavar="FILE", help="a file written by plan -o, order sign, node invite or node revoke"
+        "file", metavar="FILE", help="a file written by plan -o, order sign, node invite, node revoke or hub restore"
     )
 
 

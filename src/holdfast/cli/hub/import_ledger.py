@@ -19,13 +19,16 @@ from holdfast.planning.kinds.every import documents, holders
 from holdfast.planning.table import draft
 
 DETAILS = """\
-For a hub whose disk is lost and has no backup. Run on the hub's machine:
+For a hub whose disk is lost and has no backup (`holdfast hub backup`). Run on the hub's machine:
 
   1. holdfast hub init --trust FINGERPRINT    the fleet id; first put the old hub.key into the state directory:
                                               nodes do not talk to a hub with another key
   2. holdfast hub run                         at the old address; nodes send what they hold automatically
   3. holdfast import ledger --fleet DIR       repeat until nothing is missing
   4. restart the hub; holdfast plan           shows what the directory has that was not applied
+
+For a hub that was restored from an old file (`holdfast hub restore`) steps 3 and 4 are enough: while it runs, nodes
+send the revisions that it lost, and this command fills them in.
 
 The chain must begin with revision 1 and have every signature, and the rebuilt table must have the digest that operators
 signed. Otherwise nothing is written, the error names what is missing, and the exit code is 7. The fleet directory
@@ -79,6 +82,7 @@ def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> i
             "nodes": restored.nodes,
             "resources": restored.resources,
             "from_directory": list(restored.guessed),
+            "before": restored.before,
             "not_restored": ["revocations", "spent invites"],
         }
         box.terminal.say_raw(msgspec.json.encode(document).decode())
@@ -87,6 +91,11 @@ def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> i
         f"Rebuilt revision {restored.head.number} ({restored.head.digest[:12]}…): "
         f"{counted(restored.resources, 'resource')}, {counted(restored.nodes, 'node')}."
     )
+    if restored.before.number:
+        filled = restored.head.number - restored.before.number
+        box.terminal.say(
+            f"The ledger was at revision {restored.before.number}: {counted(filled, 'revision')} came back."
+        )
     if restored.guessed:
         box.terminal.say(f"Taken from the fleet directory: {', '.join(restored.guessed)}")
     box.terminal.say(

@@ -7,6 +7,8 @@ NOUN = Noun(
     {
         "hub init": Verb("hub.hub_init", "create an empty ledger pinned to one fleet"),
         "hub run": Verb("hub.hub_run", "serve the applied revision over HTTP"),
+        "hub backup": Verb("hub.hub_backup", "make one sealed file of a hub's state"),
+        "hub restore": Verb("hub.hub_restore", "make a hub of such a file; its nodes follow it without joining again"),
         "hub check": Verb("hub.hub_check", "verify a ledger offline: chain, signatures, contents"),
         "import ledger": Verb("hub.import_ledger", "rebuild a lost ledger from the signed revisions that nodes hold"),
         "token create": Verb("hub.tokens", "create a read-only token for curl and browsers"),

@@ -1,4 +1,4 @@
-"""Signatures of operators on an invite or a revocation, both of grade destroy: one each, until they are enough."""
+"""Signatures of operators on statements of grade destroy: one each, until they are enough."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def signed(
     able = ", ".join(sorted(o.name for o in trust.operators if may_sign(trust, o, "destroy"))) or "no operator"
     if operator is None:
         raise UnknownSigner(signer.public_key, f"sign with the key of one of: {able} (--key FILE)")
-    outside = outside_scope(operator, (f"node.{file.said.node}",))
+    outside = outside_scope(operator, (file.address,))
     if outside is not None or not may_sign(trust, operator, "destroy"):
         scope = f"{operator.name} may not sign for {outside}"
         what = scope if outside is not None else too_low(operator, "destroy")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.errors import Corrupt, HoldfastError
+from holdfast.hub.generations import stored as generations
 from holdfast.hub.ledger import reading
 from holdfast.ledger.boot_findings import (
     Finding,
@@ -14,6 +15,7 @@ from holdfast.ledger.boot_findings import (
     head_findings,
     recovery_findings,
     refusal,
+    superseded,
 )
 from holdfast.model import canonical
 from holdfast.model.applied import head_of, needed
@@ -37,6 +39,8 @@ def inspect(store: LedgerReader, high_water: HighWater) -> Booted:
     try:
         loaded = reading.load(store)
         found = recovery_findings(reading.recoveries(store))
+        if (newer := generations.newer(store)) is not None:
+            found.append(superseded(newer))
         found += head_findings(head_of(loaded.applied), high_water.read())
         if loaded.applied is None:
             return Booted(loaded, tuple(found))

@@ -82,6 +82,12 @@ def _check_base(store: Reading, applied: Applied | None, header: Header) -> None
         raise stale(header, head)
     if applied is not None:
         check_succession(applied.fleet_id, head, header)
+        if store.scan(keys.SALVAGED_LINKS):  # a second revision of that number would fork the nodes that have the first
+            raise Conflict(
+                f"nodes have newer revisions than {head.number}, which this ledger lost",
+                remedy="`holdfast import ledger --state-dir DIR` on its machine gets them; restart it, then apply",
+                code="ledger_behind",
+            )
         return
     if store.scan(keys.SALVAGED_LINKS):  # a second revision 1 would fork every node that holds the first
         raise Conflict(

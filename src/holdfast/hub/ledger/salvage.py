@@ -1,25 +1,27 @@
-"""A hub that lost its ledger stores what nodes still have. restore.py builds a ledger from it.
+"""A hub that lost its ledger, or its newest revisions, stores what nodes have; restore.py builds a ledger from it.
 
 Without a ledger the hub can identify no node. So it stores a link only if the link continues the chain from the pinned
-fleet, a manifest only if a stored link names it, a content only if a stored manifest names it. Operators signed all of
-these: a stranger can submit nothing else.
+fleet or from its own head, a manifest only if a stored link names it, a content only if a stored manifest names it.
+Operators signed all of these: a stranger can submit nothing else.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import msgspec
 
 from holdfast.errors import HoldfastError, Invalid
 from holdfast.hub.ledger import reading
 from holdfast.ledger import keys
-from holdfast.model import canonical
+from holdfast.model import canonical, hub_generation
 from holdfast.model.ids import is_name
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.record import Link
 from holdfast.model.revision import NO_HEAD, Header, decode_header
 from holdfast.model.salvage import LINKS_MAX, SalvageAnswer, SalvagePart
-from holdfast.ports.ledger_store import LedgerStore, Reading, Transaction
-from holdfast.trust.chain import Anchor, step
+from holdfast.ports.ledger_store import LedgerStore, Reading, Record, Transaction
+from holdfast.trust import hub_generations
+from holdfast.trust.chain import Anchor, step, trust_of
 
 
 class Salvage:
@@ -27,17 +29,13 @@ class Salvage:
 
     def __init__(self, store: LedgerStore) -> None:
         self._store = store
-        self._at: Anchor | None = None  # end of the chain held, once it was walked
+        self._base: Record | None = None  # the head of this ledger when the chain held was walked
+        self._at: Anchor | None = None  # end of the chain held
         self._last: Link | None = None
 
-    @property
-    def wanted(self) -> bool:
-        """Pinned to a fleet, and without a revision."""
-        return self._store.get(keys.HEAD) is None and self._store.get(keys.PIN) is not None
-
     def take(self, part: SalvagePart) -> SalvageAnswer:
-        pinned = reading.pin(self._store)
-        if pinned is None or self._store.get(keys.HEAD) is not None:
+        pinned, base = reading.pin(self._store), self._store.get(keys.HEAD)
+        if pinned is None:
             return SalvageAnswer(False, NO_HEAD)
         if part.fleet != pinned.fleet:
             raise Invalid(
@@ -47,25 +45,26 @@ class Salvage:
             )
         if not is_name(part.node):
             raise Invalid("that is no node's name", remedy="hand over as the node that accepted it")
-        at = self._anchored(pinned.fleet)
+        at = self._anchored(pinned.fleet, base)
         at = self._take_links(at, part.links)
         header = self._last.header if self._last is not None else None
         if header is None:
             return SalvageAnswer(True, at.head)
+        self._take_generation(part, at)
         self._take_manifest(part, header)
         wanted = header.manifests.get(part.node)
-        kept = self._store.get(keys.salvaged_manifest(part.node))
-        lacks = wanted is not None and (kept is None or canonical.digest(kept.value) != wanted)
-        named = _named(_manifest(kept.value, part.node)) if kept else set()
+        kept = self._manifest_of(part.node, wanted)
+        lacks = wanted is not None and kept is None
+        named = _named(_manifest(kept, part.node)) if kept is not None else set()
         self._take_blobs(part.blobs, named)
         return SalvageAnswer(True, at.head, lacks, tuple(sorted(named - self._store.has_blobs(named))))
 
-    def _anchored(self, fleet: str) -> Anchor:
-        if self._at is None:
-            at = Anchor(fleet, NO_HEAD, None)
+    def _anchored(self, fleet: str, base: Record | None) -> Anchor:
+        if self._at is None or self._base != base:
+            at, self._last = start(self._store, fleet), None
             for link in salvaged_links(self._store):
                 at, self._last = step(at, link), link
-            self._at = at
+            self._at, self._base = at, base
         return self._at
 
     def _take_links(self, at: Anchor, links: Iterable[Link]) -> Anchor:
@@ -78,20 +77,52 @@ class Salvage:
                 at, last = further, link
                 put[keys.salvaged_link(at.head.number)] = msgspec.json.encode(link)
         if put:
-            self._store.commit(Transaction(expect={keys.HEAD: 0, **dict.fromkeys(put, 0)}, put=put))
+            self._commit(put, fresh=True)
             self._at, self._last = at, last
         return at
+
+    def _commit(self, put: Mapping[str, bytes], fresh: bool = False, blobs: Mapping[str, bytes] = {}) -> None:
+        """Only while the ledger has the head that these follow."""
+        expect = {keys.HEAD: self._base.modified if self._base is not None else 0}
+        more = dict.fromkeys(put, 0) if fresh else {}
+        self._store.commit(Transaction(expect={**expect, **more}, put=put, blobs=blobs))
+
+    def _take_generation(self, part: SalvagePart, at: Anchor) -> None:
+        """Of the hub that the node follows: an empty ledger becomes that one again; one with a head has its own."""
+        if part.generation is None or self._base is not None or at.trust is None:
+            return
+        kept = self._store.get(keys.SALVAGED_GENERATION)
+        with suppress(HoldfastError):
+            said = hub_generations.verify(part.generation, at.fleet, at.trust)
+            known = hub_generation.restored(kept.value, "the ledger") if kept is not None else None
+            if known is None or hub_generation.decode(known.generation).rank < said.rank:
+                self._commit({keys.SALVAGED_GENERATION: hub_generation.stored(part.generation)})
+
+    def _manifest_of(self, node: str, digest: str | None) -> bytes | None:
+        """As the newest kept link has it: sent by the node, or in this ledger since an older revision."""
+        kept = self._store.get(keys.salvaged_manifest(node))
+        if kept is not None and canonical.digest(kept.value) == digest:
+            return kept.value
+        return self._store.blob(digest) if digest is not None else None
 
     def _take_manifest(self, part: SalvagePart, header: Header) -> None:
         """Only as the newest kept link has it: a newer chain may come later, then the node is asked again."""
         if part.manifest and canonical.digest(part.manifest) == header.manifests.get(part.node):
             key = keys.salvaged_manifest(part.node)
-            self._store.commit(Transaction(expect={keys.HEAD: 0}, put={key: part.manifest}))
+            self._commit({key: part.manifest})
 
     def _take_blobs(self, blobs: Mapping[str, bytes], named: set[str]) -> None:
         good = {digest: content for digest, content in blobs.items() if digest in named}
         if good:
-            self._store.commit(Transaction(expect={keys.HEAD: 0}, put={}, blobs=good))
+            self._commit({}, blobs=good)
+
+
+def start(store: Reading, fleet: str) -> Anchor:
+    """Where the chain that nodes hand over begins: at the head of this ledger, or with the fleet."""
+    head = reading.head_of(store)
+    if head == NO_HEAD:
+        return Anchor(fleet, NO_HEAD, None)
+    return Anchor(fleet, head, trust_of(reading.link_of(store, head.number)))
 
 
 def salvaged_links(store: Reading) -> list[Link]:

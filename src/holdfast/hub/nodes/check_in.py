@@ -145,6 +145,7 @@ class CheckInHandler:
             cadence=self._registry.cadence,
             audit_seen=member.audit.number,
             own_pulse=own_pulse,
+            salvage_wanted=message.seen.number > head.number,  # this hub lost revisions that the node accepted
             **by_field,
         )
 

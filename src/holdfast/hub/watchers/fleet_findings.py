@@ -122,9 +122,12 @@ def _revision(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
         return
     accepted, head = member.seen, applied.head
     if accepted.number > head.number or (accepted.number == head.number and accepted.digest != head.digest):
+        missing = accepted.number - head.number
         text = (
             f"{member.name} accepted revision {accepted.number} ({accepted.digest[:12]}…), which this hub does not have"
         )
+        if missing > 0:
+            text += f": it is at revision {head.number} and misses {missing} revision{'s' * (missing != 1)}"
         yield _finding("node_ahead", member, text, 0.0)
     elif accepted.number < head.number and _is_stuck(member, at):
         text = f"{member.name} is at revision {accepted.number} and does not follow to {head.number}"

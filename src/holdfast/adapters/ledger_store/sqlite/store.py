@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COPY_S = 3.0  # how long a reader tries to copy a ledger that another process is writing
 
 
-def _quiet_source(path: str) -> tuple[Callable[[], apsw.Connection], TemporaryDirectory[str] | None]:
+def quiet_source(path: str) -> tuple[Callable[[], apsw.Connection], TemporaryDirectory[str] | None]:
     """The ledger itself if it can be read without writing, else a private copy and the folder that holds it."""
     give_up_s = time.monotonic() + COPY_S
     while not ledger_file.can_be_read_silently(path):
@@ -100,7 +100,7 @@ class SqliteStore(SqliteReader):
         """
         path = os.path.abspath(path)
         ledger_file.examine(path)
-        connect, folder = _quiet_source(path)
+        connect, folder = quiet_source(path)
         reader = SqliteReader(Readings(path, connect), folder)
         try:
             with reader.reading() as look:

@@ -85,8 +85,12 @@ class Nodes:
         self._contents = Belongings(hub.links, hub.blob)
 
     def salvage(self, request: Request) -> bytes:
+        """A hub that has a revision knows its nodes: then only they return what it lost."""
         part = codec.read(request.body, SalvagePart)
-        return codec.write(self._salvage.take(part) if self._salvage is not None else SalvageAnswer(False, NO_HEAD))
+        is_node = request.principal.kind == "node" and part.node == request.principal.name
+        if self._salvage is None or not (is_node or self._hub.applied() is None):
+            return codec.write(SalvageAnswer(False, NO_HEAD))
+        return codec.write(self._salvage.take(part))
 
     async def join(self, request: Request) -> bytes:
         """Only an accepted join counts against the limit: a refused one costs the node no minute (D-08)."""

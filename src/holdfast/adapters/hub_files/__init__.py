@@ -1,0 +1,1 @@
+"""The state of a hub as one archive: tar and zstd."""

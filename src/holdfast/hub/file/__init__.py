@@ -1,0 +1,1 @@
+"""A hub's state as one sealed file."""
