@@ -180,7 +180,7 @@ def look(lab: LabUnderTest) -> Seen:
 
 def steady(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of `ps` without what changes with time; the ordered service starts again."""
-    left_out = {"age_s"} | ({"pid", "started", "started_s"} if row["name"] == ORDERED else set())
+    left_out = {"age_s"} | ({"pid", "started", "started_s", "restarts"} if row["name"] == ORDERED else set())
     return {key: value for key, value in row.items() if key not in left_out}
 
 
