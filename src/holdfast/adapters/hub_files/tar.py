@@ -183,6 +183,6 @@ def _failed(path: str, trouble: OSError) -> Failed | Conflict:
         )
     return Failed(
         f"{path} cannot be used: {trouble.strerror or trouble}; nothing was changed",
-        remedy="free space there, or give this user access to it, and repeat the command: `df -h` and `ls -ld` show it",
+        remedy="free space there (`df -h` shows it), or give this user access to it, and repeat the command",
         code="no_space" if trouble.errno in staging.OUT_OF_SPACE else "disk_failed",
     )

@@ -98,9 +98,10 @@ def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> i
         )
     if restored.guessed:
         box.terminal.say(f"Taken from the fleet directory: {', '.join(restored.guessed)}")
+    since = "the restored file was made" if restored.before.number else "the last apply"
     box.terminal.say(
-        "Lost: which keys were revoked and which invites were used. Revoke again every key that was revoked since the "
-        "last apply (holdfast node revoke NAME), then: holdfast apply"
+        "Lost: which keys were revoked and which invites were used. Revoke again every key that was revoked since "
+        f"{since} (holdfast node revoke NAME), then: holdfast apply"
     )
     box.terminal.say(f"Next: restart the hub (holdfast hub run --state-dir {quote(state_dir)}), then holdfast plan")
     return 0

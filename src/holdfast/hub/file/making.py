@@ -46,7 +46,7 @@ def made(
     if not people:
         raise Conflict(
             "no operator can open a backup of this hub: none of grade destroy has a recipient in the applied revision",
-            remedy='add recipient = "age1…" to your [[operators]] in fleet.toml (`age-keygen` creates one), then '
+            remedy='add recipient = "age1…" to your [[operators]] in fleet.toml (age-keygen creates one), then '
             "`holdfast apply`",
             code="no_recipients",
         )
