@@ -158,7 +158,7 @@ def test_a_kill_in_the_middle_leaves_no_receipt_that_is_not_one_and_the_next_bac
     (data(made) / "deep" / "more").unlink()
 
 
-def test_commands_that_remedies_name_work_when_they_are_pasted(made: LabUnderTest) -> None:
+def test_commands_that_remedies_name_work_when_they_are_pasted(made: LabUnderTest, tmp_path: Path) -> None:
     def typed(line: str) -> Outcome:
         return made.run(*line.split()[1:])
 
@@ -166,6 +166,7 @@ def test_commands_that_remedies_name_work_when_they_are_pasted(made: LabUnderTes
     runs("holdfast backup list {}", (NAME,), typed)
     runs("holdfast backup {}", (NAME,), typed)
     runs("holdfast backup {} --wait", (NAME,), typed)
+    runs("holdfast backup export {} FILE", (NAME,), typed, FILE=str(tmp_path / "notes.tar.zst"))
 
 
 def test_a_backup_is_exported_as_one_plain_file_with_progress_and_over_nothing(
