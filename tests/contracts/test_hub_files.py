@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.adapters.hub_files.tar import TarHubFiles
 from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
@@ -191,3 +192,25 @@ def test_a_restore_that_is_killed_leaves_no_hub_and_the_next_one_clears_up(
         staged.publish()
     assert records(tmp_path / "new") == records(hub)
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".holdfast")]
+
+
+@pytest.mark.parametrize("lie", ["sha256", "size", "missing"])
+def test_members_that_are_not_as_the_file_says_are_refused(hub: Path, tmp_path: Path, lie: str) -> None:
+    """A zstd checksum holds for a file that was made so on purpose."""
+
+    def lying(folder: str, parts: Mapping[str, Part]) -> About:
+        about, key = described(folder, parts), parts["hub.key"]
+        files = {
+            "sha256": {**parts, "hub.key": Part(key.size_bytes, "0" * 64)},
+            "size": {**parts, "hub.crt": Part(parts["hub.crt"].size_bytes - 1, parts["hub.crt"].sha256)},
+            "missing": {**parts, "audit.more": key},
+        }
+        return replace(about, files=files[lie])
+
+    with (
+        pytest.raises(Corrupt) as trouble,
+        TarHubFiles().unpacked(TarHubFiles().packed(str(hub), lying), str(tmp_path / "new")) as staged,
+    ):
+        staged.publish()
+    assert trouble.value.code == "hub_file_damaged"
+    assert sorted(os.listdir(tmp_path)) == ["hub"]

@@ -142,6 +142,10 @@ def test_what_cannot_be_restored_is_refused_and_changes_nothing(scene: Scene, tm
     assert (checked["state_dir"], checked["missing"]) == (None, 0)
     assert not (tmp_path / "new").exists() and sorted(os.listdir(tmp_path)) == ["other.age", "x"]
     assert fingerprints(scene.hub_state) == before
+    place.run("hub", "restore", str(file), *new, "--generation", "0").refused(2, "usage")
+    place.run("hub", "restore", str(file), *new, "--generation", "5").ok()
+    again = ("hub", "backup", "--state-dir", str(tmp_path / "new"), "--to", str(root / "five.age"), "--json")
+    assert place.run(*again).ok().json["generation"] == 5
     kept = tmp_path / "kept"
     kept.mkdir()
     for _ in range(3):
