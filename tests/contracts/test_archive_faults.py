@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import zstandard
 
+from holdfast.adapters.archive import target
 from holdfast.adapters.archive.process import COMMAND, ProcessArchiver
 from holdfast.adapters.archive.sealed_file import SealedFile
 from holdfast.adapters.sealing import age_stream
@@ -238,6 +239,25 @@ def test_a_restore_is_on_the_disk_before_it_is_said_to_be_done(place: Place, tmp
     place.unpack(packed)
     found = [line.split("(")[0].split()[-1] for line in log.read_text().splitlines() if " = 0" in line or "= " in line]
     assert found.count("syncfs") >= 1 and found[-1] == "syncfs" and "utimensat" in found, found[-5:]
+
+
+def test_a_flush_that_fails_before_the_end_fails_the_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R06: the kernel tells it once; the last flush says that all is well."""
+    answers = [OSError(5, "Input/output error")]
+    monkeypatch.setattr(target, "EARLY_S", 0.01)
+    monkeypatch.setattr(target.Target, "flush", lambda self: _raised(answers))
+    before, top = os.umask(0o22), os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(OSError, match="Input/output"), target.Target(top).flushed():
+            wait_until(lambda: not answers, "it was flushed once")
+    finally:
+        os.umask(before)
+        os.close(top)
+
+
+def _raised(waiting: list[OSError]) -> None:
+    if waiting:
+        raise waiting.pop()
 
 
 def test_what_is_being_unpacked_is_closed_to_others_until_the_end(place: Place) -> None:

@@ -568,4 +568,16 @@ def test_bytes_that_are_being_written_count_as_taken() -> None:
     assert store.put(backup_key.parse(pack(contents[0])), contents[0], Principal("node", "w1"), ["web"], 1)
 
 
+def test_what_is_written_and_deleted_counts_for_the_share_of_its_node() -> None:
+    node, content = Principal("node", "w1"), bytes_of("first", 2 * MIB)
+    objects = MemoryObjects(1024 * MIB)
+    store = BackupStore(objects, any_receipt, lambda key: True)
+    first = backup_key.parse(pack(content))
+    assert store.put(first, content, node, ["web"], 2)
+    assert store._services(first.fleet) == {"web": 2 * MIB}
+    assert not store.put(first, content, node, ["web"], 2) and store._services(first.fleet) == {"web": 2 * MIB}
+    store.delete(first, node)
+    assert store._services(first.fleet) == {"web": 0} and not objects.objects
+
+
 CONTENTS = [bytes_of("one", 2 * MIB), bytes_of("two", 2 * MIB)]

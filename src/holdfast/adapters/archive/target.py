@@ -8,11 +8,14 @@ import ctypes
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from holdfast.adapters.walking import walk
 from holdfast.model.archive import PART_BYTES, Entry, damaged, names_of, spoken
 
 HANDLES_MAX = 64
+EARLY_S = 0.3  # between two flushes while it is being filled
 _OF_THE_MACHINE = frozenset({"security.selinux"})  # a label that its own policy gives to new files
 _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -109,8 +112,31 @@ class Target:
         finally:
             os.close(handle)
 
+    @contextmanager
+    def flushed(self) -> Iterator[None]:
+        """What is made in it is on the disk afterwards. The kernel begins to write meanwhile, and tells a trouble
+        once."""
+        over, troubles = threading.Event(), list[OSError]()
+
+        def early() -> None:
+            while not troubles and not over.wait(EARLY_S):
+                try:
+                    self.flush()
+                except OSError as trouble:
+                    troubles.append(trouble)
+
+        thread = threading.Thread(target=early, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+        if troubles:
+            raise troubles[0]
+        self.flush()
+
     def flush(self) -> None:
-        """All of it is on the disk."""
         if _libc.syncfs(self._top):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 

@@ -155,29 +155,14 @@ class Opened:
 
 def unpack(job: UnpackJob, channel: Channel) -> Unpacked:
     opened = Opened(job, channel)
-    contents = opened.contents
     top = os.open(job.top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     os.fchmod(top, 0o700)
     _check_empty(top, job.top)
-    _check_room(top, job.top, contents)
+    _check_room(top, job.top, opened.contents)
     target = Target(top)
     try:
-        for entry in contents.entries(contents.directories[1:]):
-            target.directory(entry)
-        for entry in contents.entries(contents.long):
-            target.long_file(entry)
-        opened.each_pack(lambda entry, number, content: _write(target, entry, number, content), list(contents.packs))
-        for entry in contents.entries(contents.long):
-            target.dress_long(entry)
-        for entry in contents.entries(contents.bare):
-            target.file(entry, memoryview(b""))
-        for entry in contents.entries(contents.links):
-            target.link(entry)
-        for entry in contents.entries(contents.symlinks):
-            target.symlink(entry)
-        for entry in contents.entries(contents.directories):
-            target.dress_directory(entry)
-        target.flush()
+        with target.flushed():
+            _make(target, opened)
     except OSError as trouble:
         raise _failed(job.top, trouble) from trouble
     finally:
@@ -185,6 +170,25 @@ def unpack(job: UnpackJob, channel: Channel) -> Unpacked:
         os.close(top)
         opened.close()
     return opened.unpacked()
+
+
+def _make(target: Target, opened: Opened) -> None:
+    contents = opened.contents
+    for entry in contents.entries(contents.directories[1:]):
+        target.directory(entry)
+    for entry in contents.entries(contents.long):
+        target.long_file(entry)
+    opened.each_pack(lambda entry, number, content: _write(target, entry, number, content), list(contents.packs))
+    for entry in contents.entries(contents.long):
+        target.dress_long(entry)
+    for entry in contents.entries(contents.bare):
+        target.file(entry, memoryview(b""))
+    for entry in contents.entries(contents.links):
+        target.link(entry)
+    for entry in contents.entries(contents.symlinks):
+        target.symlink(entry)
+    for entry in contents.entries(contents.directories):
+        target.dress_directory(entry)
 
 
 def verify(job: UnpackJob, channel: Channel) -> Sequence[Flaw]:
