@@ -41,12 +41,14 @@ def files(top: Path) -> dict[str, bytes]:
 
 
 def test_what_is_on_the_list_is_copied_and_nothing_else(state: Path) -> None:
-    own = StateFiles(str(state), str(state / "backups" / "own"))
+    own = StateFiles(str(state), str(state / "new" / "own"))
     os.utime(state / "identity.json", (1, 1_700_000_000))
     copies = Path(own.gather())
     assert files(copies) == WANTED
     assert all(CANARY not in content for content in files(copies).values())
-    assert (copies.stat().st_mode & 0o777, (copies / "identity.json").stat().st_mtime) == (0o700, 1_700_000_000)
+    made = sorted({copies.parent, copies, *(path.parent for path in copies.rglob("*"))})
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o700}, "no other user can read them, nor those above"
+    assert (copies / "identity.json").stat().st_mtime == 1_700_000_000
     (state / "routes" / "shop.example.com").unlink()
     assert "routes/shop.example.com" not in files(Path(own.gather())), "what an earlier run left is gone"
     own.clear()

@@ -686,10 +686,11 @@ def test_a_command_inside_gives_its_code_and_words(scene: Scene) -> None:
 def test_a_command_inside_reads_and_writes_files_of_the_node_m91(scene: Scene, tmp_path: Path) -> None:
     async def story() -> None:
         id = await started(scene.runtime, "one")
-        sink, back = str(tmp_path / "new" / "dump"), str(tmp_path / "new" / "back")
+        sink, back = str(tmp_path / "new" / "deep" / "dump"), str(tmp_path / "new" / "back")
         asked = ["sh", "-c", "echo 1 2 3; echo why >&2"]
         assert await scene.runtime.pipe(id, asked, Pipe(sink=sink), 60.0) == Piped(0, "why\n", 6, b"1 2 3\n")
         assert scene.read(sink) == b"1 2 3\n"
+        assert all(path.stat().st_mode & 0o777 == 0o700 for path in tmp_path.rglob("*") if path.is_dir())
         done = await scene.runtime.pipe(id, ["cat"], Pipe(source=sink, sink=back), 60.0)
         assert done.code == 0 and scene.read(back) == b"1 2 3\n"
         done = await scene.runtime.pipe(id, ["cat"], Pipe(source=sink), 60.0)

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.adapters.archive import comparing, messages
 from holdfast.adapters.archive.child import RESULT
+from holdfast.adapters.walking import private
 from holdfast.errors import Failed
 from holdfast.model.archive import OBJECT_BYTES_MAX
 from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Ship, Stored, Tell, Unpacked, UnpackJob
@@ -41,7 +42,7 @@ class ProcessArchiver:
             await ship(event.digest, await asyncio.to_thread(_content, path))
             os.unlink(path)
 
-        _make_private(job.home)
+        private.make(job.home)
         try:
             packed = await self._run(messages.Work(verb="pack", pack=job), job.home, serve, tell, Packed)
         finally:
@@ -76,7 +77,7 @@ class ProcessArchiver:
             content = await fetch(event.digest)
             await asyncio.to_thread(_keep, os.path.join(folder, event.digest), content)
 
-        _make_private(job.home)
+        private.make(job.home)
         return await self._run(messages.Work(verb=verb, unpack=job, path=path), job.home, serve, tell, kind)
 
     async def _run(self, work: messages.Work, home: str, serve: Serve, tell: Tell, kind: type[T]) -> T:
@@ -176,17 +177,6 @@ def _content(path: str) -> bytes:
 def _keep(path: str, content: bytes) -> None:
     with open(path, "wb", opener=_private) as file:
         file.write(content)
-
-
-def _make_private(path: str) -> None:
-    """With all that is missing above it; os.makedirs gives those its own mode."""
-    missing = []
-    while not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for one in reversed(missing):
-        with suppress(FileExistsError):
-            os.mkdir(one, 0o700)
 
 
 def _private(path: str, flags: int) -> int:

@@ -6,6 +6,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
+from holdfast.adapters.walking import private
+
 # Envoy's own copies of certificates (proxy/secrets) are written again from `routes`.
 TAKEN = (
     "identity.json",
@@ -35,10 +37,10 @@ class StateFiles:
 
     def gather(self) -> str:
         self.clear()
-        os.makedirs(self._copies, mode=0o700)
+        private.make(self._copies)
         for name in self._names():
             copy = os.path.join(self._copies, name)
-            os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
+            private.make(os.path.dirname(copy))
             with suppress(FileNotFoundError):  # a certificate that was dropped meanwhile
                 shutil.copy2(os.path.join(self._state_dir, name), copy, follow_symlinks=False)
         return self._copies

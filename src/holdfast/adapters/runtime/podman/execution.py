@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from holdfast.adapters.process import process
 from holdfast.adapters.runtime.podman.inside import Inside
+from holdfast.adapters.walking import private
 from holdfast.errors import Failed, TryLater
 from holdfast.ports.runtime import Finished, Pipe, Piped
 
@@ -136,7 +137,7 @@ def _opened(pipe: Pipe) -> Iterator[_Files]:
             source = _source(pipe.source)
             handles.callback(os.close, source)
         if pipe.sink:
-            os.makedirs(os.path.dirname(pipe.sink), 0o700, exist_ok=True)
+            private.make(os.path.dirname(pipe.sink))
             with suppress(FileNotFoundError):
                 os.unlink(pipe.sink)
             sink = os.open(pipe.sink, _NEW, 0o600)
