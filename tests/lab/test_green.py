@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -79,50 +77,6 @@ def test_a_crash_loop_is_not_green_n16(scene: TrafficScene) -> None:
     assert first.code == 1 and "restarts" in first.err and "exit 7" in first.err and "no such table" in first.err
     assert scene.deploy("loop").code == 1, "the second time too"
     scene.gone("loop")
-
-
-# Started in the first half of a second of the wall clock it ends at .62, and starts again before that second is over.
-# No process lives for a second. SHIFT is the difference between the wall clock and /proc/uptime.
-TWICE_A_SECOND = """
-read up rest < /proc/uptime
-at=${up#*.}
-at=$(( (1$at - 100 + SHIFT) % 100 ))
-if [ $at -lt 50 ]; then left=$((62 - at)); elif [ $at -ge 80 ]; then left=$((175 - at)); else left=$((105 - at)); fi
-usleep $((left * 10000))
-exit 7
-"""
-
-
-def test_two_lives_in_one_second_are_not_one_life_n16(scene: TrafficScene) -> None:
-    """Podman lists starts in whole seconds, and a busy agent does not see the container down between two lives."""
-    up_s = float(Path("/proc/uptime").read_text().split()[0])
-    script = TWICE_A_SECOND.replace("SHIFT", str(round((time.time() - up_s) % 1 * 100)))
-    scene.write("twice", service(scene, script))
-    with busy(scene.pids("w1")["agent"]):
-        said = scene.deploy("twice")
-    assert said.code == 1 and "restarts" in said.err and "exit 7" in said.err
-    scene.gone("twice")
-
-
-@contextmanager
-def busy(agent: int) -> Iterator[None]:
-    """It is stopped while the container is down, from .55 to .95 of each second."""
-    over = threading.Event()
-
-    def stop_and_go() -> None:
-        while not over.is_set():
-            time.sleep((0.55 - time.time()) % 1)
-            os.kill(agent, signal.SIGSTOP)
-            time.sleep((0.95 - time.time()) % 1)
-            os.kill(agent, signal.SIGCONT)
-
-    thread = threading.Thread(target=stop_and_go)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def test_a_slower_loop_and_one_without_memory_are_restarting_n16_n20(scene: TrafficScene) -> None:
