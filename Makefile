@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell python3 -c 'import sys; print(sys.executable)')
 VENV := .venv
 BIN := $(VENV)/bin
-APT := strace eatmydata docker-registry openssh-client openssl gcc libc6-dev libssl-dev e2fsprogs btrfs-progs iproute2 podman runc netavark aardvark-dns iptables nftables busybox-static curl util-linux procps systemd python3-venv libfaketime dnsmasq-base wrk nghttp2-client libnghttp2-dev zsh fish lxc debootstrap age zstd restic postgresql-15 openssh-server
+APT := strace eatmydata docker-registry openssh-client openssl gcc libc6-dev libssl-dev e2fsprogs btrfs-progs iproute2 podman runc netavark aardvark-dns iptables nftables busybox-static curl util-linux procps systemd python3-venv libfaketime dnsmasq-base wrk nghttp2-client libnghttp2-dev zsh fish lxc debootstrap age zstd restic rsync postgresql-15 openssh-server socat
 # Services of these packages, masked before they are installed: only the programs are used (a registry on port 5000, N03).
 SILENT := docker-registry lxc lxc-net postgresql ssh
 PYTEST := $(BIN)/python -m pytest

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bench import archive_tree
 from bench.archive_tree import Size
@@ -24,7 +24,7 @@ from bench.figures import Figure, table
 from holdfast.adapters.archive.process import ProcessArchiver
 from holdfast.adapters.sealing.identities import AgeIdentities
 from holdfast.model.archive import Header, Purpose
-from holdfast.ports.archive import Packed, PackJob, UnpackJob
+from holdfast.ports.archive import Packed, PackJob, UnpackJob, UpdateJob
 
 FIRST_MIN, RESTORE_MIN = 0.6, 0.7  # of the peer's speed
 RSS_MIB_MAX = 150
@@ -66,20 +66,28 @@ class Ours:
         shutil.rmtree(self._folder)
         os.makedirs(os.path.join(self._folder, "target"))
 
-    def pack(self, vacuum: bool) -> Packed:
+    def pack(self, vacuum: bool, **more: Any) -> Packed:
         self._sequence += 1
         job = PackJob(
             top=self._tree, home=os.path.join(self._folder, f"home-{vacuum}"), recipient=self._pair.recipient,
             header=Header(purpose=self._purpose, node="w1", sequence=self._sequence), vacuum=vacuum,
+            **more,
         )  # fmt: skip
         return self._watched(lambda: asyncio.run(self._archiver.pack(job, self._ship, lambda progress: None)))
 
-    def unpack(self, packed: Packed, top: str) -> None:
-        job = UnpackJob(
-            manifest=packed.manifest, digest=packed.digest, identity=self._pair.identity, purpose=self._purpose,
-            home=os.path.join(self._folder, "restore"), top=top,
-        )  # fmt: skip
+    def unpack(self, packed: Packed, top: str, keep: bool = False) -> None:
+        job = UnpackJob(**self._restore(packed, top), keep=keep)
         self._watched(lambda: asyncio.run(self._archiver.unpack(job, self._fetch, lambda progress: None)))
+
+    def update(self, packed: Packed, top: str) -> None:
+        job = UpdateJob(**self._restore(packed, top), urgent=True)
+        self._watched(lambda: asyncio.run(self._archiver.update(job, self._fetch, lambda progress: None)))
+
+    def _restore(self, packed: Packed, top: str) -> dict[str, Any]:
+        return {
+            "manifest": packed.manifest, "digest": packed.digest, "identity": self._pair.identity,
+            "purpose": self._purpose, "home": os.path.join(self._folder, "restore"), "top": top,
+        }  # fmt: skip
 
     async def _ship(self, digest: str, content: bytes) -> None:
         await asyncio.to_thread(_write, os.path.join(self._folder, "target", digest), content)

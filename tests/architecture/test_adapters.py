@@ -14,6 +14,7 @@ CROSSINGS = {
     "hub_files": {"ledger_store"},  # copying the ledger of a hub
     "hub_link": {"certificates"},  # reading X.509
     "machine": {"identity_key"},  # the host key of SSH becomes the node's key
+    "move_lines": {"backup_target"},  # objects of moves lie on a node as those of backups do at a hub
     "proxy": {"disk"},
     "public_authority": {"certificates"},  # making requests and reading chains
     "runtime": {"registry"},  # podman pulls with the same names and credentials

@@ -16,6 +16,7 @@ SRC = Path(__file__).parents[2] / "src" / "holdfast"
 PROOFS = {
     "Allowed",
     "Discardable",
+    "Placeable",
     "Receivable",
     "Restorable",
     "Purgeable",
@@ -133,6 +134,8 @@ FREE = {
         "pack": "reads data; writes objects that are new, and the archiver's own memory",
         "recall": "the archiver's own memory",
         "unpack": "fills a directory that is empty; storage puts it in its place, with a proof",
+        "update": "changes a directory that `unpack` filled and no service has; storage places it, with a proof",
+        "forget": "the archiver's own memory",
         "verify": "reads",
         "compare": "reads",
         "export": "writes a file that does not exist yet",
@@ -171,6 +174,7 @@ ELSEWHERE = {
     "lab": "the throw-away nodes of a lab: the agent does not have it",
     "ledger_store": "the ledger of a hub: the agent does not have it",
     "machine": "reads",
+    "move_lines": "a directory of the agent's own: copies of what another node has; and calls that node",
     "nonces": "appends",
     "notifier": "sends a message",
     "public_authority": "orders a certificate",
@@ -209,6 +213,9 @@ TARGETS = {
     "HubTarget": "adapters/backup_target/hub.py",
     "ResticTarget": "adapters/backup_target/restic.py",
     "UsbDisk": "adapters/backup_target/usb.py",
+    "Line": "adapters/move_lines/line.py",
+    "Spool": "adapters/move_lines/spool.py",
+    "MemoryLine": "adapters/move_lines/memory.py",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

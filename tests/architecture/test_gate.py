@@ -8,9 +8,12 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
 # Each names one thing, and only the gate makes them (gate/copies.py): a checkpoint that may be deleted, one that may
-# replace data, data that a purge may set aside, what a purge set aside and may be deleted, or be put back; an object of
-# a backup that may be deleted.
-PROOFS = {"Discardable", "Receivable", "Restorable", "Purgeable", "Disposable", "Returnable", "Prunable", "Clearable"}
+# replace data, a copy from elsewhere that may become data, data that a purge may set aside, what a purge set aside and
+# may be deleted, or be put back; an object of a backup that may be deleted.
+PROOFS = {
+    *("Discardable", "Receivable", "Restorable", "Placeable", "Purgeable", "Disposable", "Returnable", "Prunable"),
+    "Clearable",
+}
 
 # Which proof each verb of storage takes. A proof about a checkpoint is none for data, and one to set data aside is none
 # to delete it.
@@ -19,6 +22,8 @@ VERBS = {
     "receive": "Receivable",
     "make_received": "Receivable",
     "received": "Receivable",
+    "resume": "Receivable",
+    "take_in": "Placeable",
     "drop_received": "Receivable",
     "stage": "Restorable",
     "exchange": "Restorable",
@@ -46,6 +51,7 @@ OWN = {
     "drop_stamps": "a list of what a copy has already: without it every file is compared again",
     "_drop_probe": "two files of 64 KiB zeros that this module made a moment ago, to see what the file system can",
     "drop_unpacked": "below .filling, where only copies of images are",
+    "drop_sent": "below the agent's own directory of moves: sealed copies of what the source keeps",
     "drop_half": "the name begins with .half-: it never was a checkpoint, or is none any more by a proof",
 }
 # Callers of those whose argument says nothing about what it is.
@@ -74,6 +80,8 @@ RENAMING = {
 # Losing something without an order, and why nobody misses it.
 HARMLESS = {
     ("adapters/archive/target.py", "file"): "a file that it made a moment ago, in a directory that was empty",
+    ("adapters/archive/renewing.py", "file"): "a copy that it made itself, in a directory that no service has",
+    ("adapters/archive/renewing.py", "begin_long"): "a copy that it made itself, in a directory that no service has",
     ("adapters/archive/target.py", "long_file"): "a file that it made a moment ago, in a directory that was empty",
     ("adapters/audit_log/file.py", "_mended"): "the half of a line that a crash left",
     ("adapters/audit_log/file.py", "_write"): "the half of a line that a full disk left",
@@ -188,7 +196,7 @@ def test_in_storage_every_removal_has_a_proof_or_removes_what_is_empty() -> None
 
 def test_what_takes_files_from_a_copy_is_reached_only_by_the_code_that_makes_copies() -> None:
     """`copying.update` and `copying.copy` get two handles; the second is opened by a name that begins with .half"""
-    assert OWN.keys() - REACHED.keys() == {"remove_empty"}
+    assert OWN.keys() - REACHED.keys() == {"remove_empty", "drop_sent"}
     callers = {
         name: sorted(
             path.name

@@ -240,9 +240,9 @@ def test_commands_are_told_from_the_name_of_the_program() -> None:
         "node lst",
         "doctor",
     ]
-    assert unknown_commands("holdfast doctor is not built yet. Then run\nholdfast migrate web.") == ["migrate"]
-    assert unknown_commands("moving data is not\nbuilt yet: holdfast migrate") == []
-    assert unknown_commands("- not built yet: a\n- holdfast migrate") == ["migrate"]
+    assert unknown_commands("holdfast doctor is not built yet. Then run\nholdfast graph web.") == ["graph"]
+    assert unknown_commands("moving data is not\nbuilt yet: holdfast graph") == []
+    assert unknown_commands("- not built yet: a\n- holdfast graph") == ["graph"]
     assert (
         unknown_commands("`holdfast lab` or holdfast node list w1, holdfast history show 3, holdfast apply f.plan")
         == []

@@ -1,17 +1,7 @@
 """Every requirement in the scope of what is built is cited by a test, in its name or a docstring."""
 
-import io
-import json
 import re
-from argparse import Namespace
 from pathlib import Path
-from typing import NamedTuple, cast
-
-import pytest
-
-from holdfast.cli import main
-from holdfast.cli.terminal import Terminal
-from holdfast.cli.tools import Toolbox
 
 TESTS = Path(__file__).parents[1]
 
@@ -50,37 +40,13 @@ SCOPE = (
 )
 
 
-class Later(NamedTuple):
-    """Named by the issue, but about something a later one builds; `verb` is refused until then."""
-
-    issue: str
-    why: str
-    verb: str
-
-
-LATER_ISSUES = {
-    "M-49": Later("moves, after 5", "`migrate` takes no arguments that could contradict each other yet", "migrate"),
-}
-
-
 def test_every_requirement_in_scope_is_cited_by_a_test() -> None:
     here = Path(__file__)
     cited: set[str] = set()
     for path in TESTS.rglob("*.py"):
         if path != here:
             cited |= citations(path.read_text())
-    assert sorted(SCOPE - cited - LATER_ISSUES.keys()) == []
-    assert sorted(LATER_ISSUES.keys() & cited) == [], "what is tested is no longer for later"
-    assert LATER_ISSUES.keys() <= SCOPE
-
-
-@pytest.mark.parametrize("row", LATER_ISSUES)
-def test_what_is_left_for_later_is_refused_until_then(row: str) -> None:
-    """When its verb is built the row leaves LATER_ISSUES and gets a test."""
-    said = io.StringIO()
-    box = cast(Toolbox, Namespace(terminal=Terminal(said, said, io.StringIO(), environ_no_colour=True)))
-    assert main.run([LATER_ISSUES[row].verb, "--json"], box) == 2
-    assert json.loads(said.getvalue())["code"] == "not_built"
+    assert sorted(SCOPE - cited) == []
 
 
 def citations(text: str) -> set[str]:

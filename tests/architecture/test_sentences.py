@@ -4,7 +4,10 @@ from pathlib import Path
 
 from holdfast.agent.traffic.edges.lane import LOOK_S
 from holdfast.cli.edges import edge_status
+from holdfast.cli.lab import faults
+from holdfast.model.cadence import FAST
 from holdfast.model.fleet import Component
+from holdfast.reconcile.healthy import FAST_SETTLE_S
 from holdfast.reconcile.wanted import _env
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -45,3 +48,18 @@ def test_a_services_directory_that_is_gone_is_called_a_plan_of_removals_n43() ->
 
 def test_a_rotated_secret_is_said_to_show_the_digests_of_sealed_files_n43() -> None:
     assert "the digests of the old and the new sealed file; it never shows a value" in page("guides/secrets.md")
+
+
+def test_lab_fast_says_that_it_shortens_the_start_of_containers_n53() -> None:
+    """A program that takes 20 s to start, and says so in `start_period`, fails in a fast lab; no page said why."""
+    said = " ".join(faults._FAST.split())
+    assert f"at most {FAST.start_s:g} s to become healthy, whatever `start_period` says" in said
+    assert f"healthy after {FAST_SETTLE_S:g} s, whatever `settle` says" in said
+    assert f"at most {FAST.start_s:g} s to become healthy, whatever its `start_period` says" in page("guides/lab.md")
+
+
+def test_every_word_that_a_trial_asked_for_is_in_the_glossary() -> None:
+    """Section I of the findings; N59: `Custody of their keys: sealed 3` of `status`."""
+    text = (DOCS / "glossary.md").read_text()
+    for word in ("retired", "parked, needs_operator", "held", "grade", "epoch", "report", "custody"):
+        assert f"\n### {word}\n" in text, word

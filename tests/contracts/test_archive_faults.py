@@ -23,6 +23,7 @@ from holdfast.adapters.archive.sealed_file import SealedFile
 from holdfast.adapters.sealing import age_stream
 from holdfast.adapters.sealing.identities import AgeIdentities
 from holdfast.errors import Failed, HoldfastError
+from holdfast.model.archive import PART_BYTES
 from holdfast.ports.archive import PackJob
 from tests.fleets.archives import Place, facts, process_place
 from tests.fleets.counts import SOAK
@@ -120,7 +121,8 @@ def test_r05_a_full_disk_of_the_spool_fails_the_backup_and_no_more(place: Place)
     with small_disk(place.folder / "home"):
         with pytest.raises(Failed, match="No space left") as found:
             place.pack()
-        assert found.value.code == "no_space"
+        assert found.value.code == "no_space" and str(place.folder / "home") in found.value.message
+        assert not list((place.folder / "home").rglob("out/*")), "it takes the last room from no other program"
         subprocess.run(["mount", "-o", "remount,size=200m", place.folder / "home"], check=True, timeout=60)
         packed = place.pack()
     assert facts(place.top) == before
@@ -248,7 +250,7 @@ def test_a_flush_that_fails_before_the_end_fails_the_restore(tmp_path: Path, mon
     monkeypatch.setattr(target.Target, "flush", lambda self: _raised(answers))
     before, top = os.umask(0o22), os.open(tmp_path, os.O_RDONLY)
     try:
-        with pytest.raises(OSError, match="Input/output"), target.Target(top).flushed():
+        with pytest.raises(OSError, match="Input/output"), target.Target(top, PART_BYTES).flushed():
             wait_until(lambda: not answers, "it was flushed once")
     finally:
         os.umask(before)

@@ -60,14 +60,16 @@ def forge(place: Place, listing: list[dict[str, Any] | bytes], plain: bytes | No
         digest = sha256(content).hexdigest()
         place.store[digest] = content
         packs = [PackRow(digest, len(content), 1, 1)]
-    head = Header(format=FORMAT, purpose=place.purpose, node="w1", sequence=1)
+    head = line(Header(format=FORMAT, purpose=place.purpose, node="w1", sequence=1))
+    if "part_bytes" in said:
+        head = head[:-2] + b',"part_bytes":' + said.pop("part_bytes") + b"}\n"
     lines = [one if isinstance(one, bytes) else msgspec.json.encode(one) + b"\n" for one in listing]
     known = [one for one in listing if isinstance(one, dict)]
     sizes = sum(one.get("size", 0) for one in known if not one.get("link"))
     stored = sum(sum(n for _, n in one["data"]) if one.get("data") else one.get("size", 0) for one in known)
     values = {"entries": len(listing), "files": sum(one["type"] != "dir" for one in known), "size_bytes": sizes}
     totals = Totals(**{**values, "stored_bytes": stored, "packs": tuple(packs), **said})
-    body = b"".join((line(head), *lines, line(totals)))
+    body = b"".join((head, *lines, line(totals)))
     if packs:
         body = body.replace(b'"PACK"', f'"{packs[0].digest}"'.encode())
     manifest = age_stream.sealed(zstandard.ZstdCompressor().compress(body), place.pair.recipient)
@@ -162,6 +164,13 @@ REFUSED: dict[str, Callable[[Place], Packed]] = {
     "no JSON": listed(b"{{{{\n"),
     "nested JSON": listed(b"[" * 100_000 + b"\n"),
     "no root": lambda place: forge(place, [file("x")], GOOD(place)),
+    **{
+        f"parts of {size.decode()} bytes": listed(part_bytes=size)
+        for size in (b"0", b"-65536", b"32768", b"65537", b"8388608", b"1e30", b'"x"', b"null", b"65536.5")
+    },
+    "parts that are not as long as it says": listed(
+        entry("x", size=8 << 20, data=[[0, 0]], parts=[{"size": 4 << 20}] * 2), part_bytes=b"65536"
+    ),
     "a second end": listed(line(Totals(entries=1, files=0, size_bytes=0, stored_bytes=0, packs=()))),
 }
 
@@ -170,6 +179,9 @@ HARMLESS: dict[str, Callable[[Place], Packed]] = {
     "names that differ in case": listed(entry("A"), entry("a")),
     "a symlink to the outside": listed(entry("link", "symlink", target="../outside/secret")),
     "1 TiB of nothing": listed(entry("x", size=LONG, data=[[0, 0]], parts=[{"size": 4 << 20}] * (LONG >> 22))),
+    "parts of 64 KiB of nothing": listed(
+        entry("x", size=1 << 20, data=[[0, 0]], parts=[{"size": 65_536}] * 16), part_bytes=b"65536"
+    ),
     "a member that the manifest does not name": listed(
         file("x"), pack=lambda place: tar(place, one("more", mode=0o6755), one("x", mode=0o6755))
     ),

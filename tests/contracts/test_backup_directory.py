@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -335,6 +336,72 @@ def test_nothing_is_stored_if_a_flush_fails_r06(tmp_path: Path, monkeypatch: pyt
     assert do(target.has([pack(NEW)])) == set() and objects(tmp_path) == {}
     monkeypatch.undo()
     do(target.put(pack(NEW), NEW))
+
+
+class Flushes:
+    """What was flushed and when: paths below `top`, "content" for a file that has all of its bytes."""
+
+    def __init__(self, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[str] = []
+        fsync, link, unlink = os.fsync, os.link, os.unlink
+
+        def flushed(handle: int) -> None:
+            about = os.fstat(handle)
+            path = os.path.relpath(os.readlink(f"/proc/self/fd/{handle}"), top)
+            self.seen.append(f"content {about.st_size}" if stat.S_ISREG(about.st_mode) else f"folder {path}")
+            fsync(handle)
+
+        def linked(source: Any, name: Any, **more: Any) -> None:
+            self.seen.append("named")
+            link(source, name, **more)
+
+        def unlinked(name: Any, **more: Any) -> None:
+            self.seen.append("removed")
+            unlink(name, **more)
+
+        monkeypatch.setattr(os, "fsync", flushed)
+        monkeypatch.setattr(os, "link", linked)
+        monkeypatch.setattr(os, "unlink", unlinked)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StoreDirectory:
+    (tmp_path / "store").mkdir()
+    return StoreDirectory(str(tmp_path / "store"))
+
+
+def test_content_is_flushed_before_it_has_a_name_and_the_name_before_a_put_returns_r06(
+    store: StoreDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = backup_key.parse(pack(NEW))
+    folders = [f"folder {key.text.rsplit('/', depth)[0]}" for depth in range(1, 5)]
+    flushes = Flushes(tmp_path / "store", monkeypatch)
+    store.put(key, NEW)
+    assert flushes.seen == [f"content {len(NEW)}", "named", folders[0], *folders, "folder ."]
+
+
+def test_names_of_folders_are_flushed_with_each_object_that_may_be_written_at_once_with_the_first(
+    store: StoreDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(backup_key.parse(pack(OLD)), OLD)
+    flushes = Flushes(tmp_path / "store", monkeypatch)
+    store.put(backup_key.parse(pack(NEW)), NEW)
+    assert "folder ." in flushes.seen, "the writer of the first one may not have come so far"
+    for number in range(object_files.AT_ONCE_MAX):
+        content = b"%d" % number
+        flushes.seen.clear()
+        store.put(backup_key.parse(pack(content)), content)
+    assert "folder ." not in flushes.seen and flushes.seen[-1].endswith("/packs")
+
+
+def test_a_deletion_is_flushed_before_it_returns(
+    store: StoreDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = backup_key.parse(pack(OLD))
+    store.put(key, OLD)
+    flushes = Flushes(tmp_path / "store", monkeypatch)
+    assert store.remove(key) == len(OLD)
+    assert flushes.seen == ["removed", f"folder {key.text.rpartition('/')[0]}"]
 
 
 @pytest.mark.parametrize("able", ["links", "renames", "nothing"])

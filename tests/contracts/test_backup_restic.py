@@ -110,6 +110,32 @@ def test_a_writer_that_is_killed_stores_nothing_and_the_next_one_goes_on(reposit
     do(live())
 
 
+def test_space_of_deleted_objects_is_freed_also_after_it_could_not_be_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restic = Restic(str(tmp_path / "repository"), b"x")
+    durable_id, content = do(restic.create()), os.urandom(3_000_000)
+
+    def stored_bytes() -> int:
+        return sum(path.stat().st_size for path in (tmp_path / "repository" / "data").rglob("*") if path.is_file())
+
+    async def live() -> None:
+        target = ResticTarget(restic, durable_id)
+        await target.put(pack(content), content)
+        await target.put(pack(OBJECT), OBJECT)
+        await target.delete(pack(content), prunable(pack(content)))
+        assert stored_bytes() > len(content)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "PRUNE_S", 0.001)
+            with pytest.raises(HoldfastError):
+                await target.tidy()
+        assert stored_bytes() > len(content)
+        await target.tidy()
+        assert stored_bytes() < len(content) and await target.get(pack(OBJECT)) == OBJECT
+
+    do(live())
+
+
 def test_a_full_disk_is_said_to_be_full_r05(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with mounted(tmp_path / "disk", "12M") as disk:
         restic = Restic(str(disk / "repository"), b"x")

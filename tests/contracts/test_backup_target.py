@@ -1,4 +1,5 @@
-"""A target for backup objects: memory, directories, a bucket and the hub's store pass one suite (issue 15, A13)."""
+"""A target for backup objects: memory, directories, a bucket, the hub's store and the two ends of a line between nodes
+pass one suite (issues 15 and 16, A13)."""
 
 import asyncio
 import shutil
@@ -7,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import msgspec
 import obstore
@@ -20,6 +22,7 @@ from holdfast.adapters.backup_target.s3 import S3Target
 from holdfast.adapters.backup_target.store_directory import StoreDirectory
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.fleet_link.signed_requests import SignedRequests
+from holdfast.adapters.move_lines.spool import Files, Spool
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.errors import Conflict, Corrupt, Invalid, NotPermitted
 from holdfast.hub.backups.store import BackupStore
@@ -38,6 +41,7 @@ from tests.fleets.backup_targets import (
     prunable,
 )
 from tests.fleets.build import grown_mailbox
+from tests.fleets.move_doors import SOURCE, open_door
 from tests.fleets.seaweed import MINE, Seaweed, seaweed
 from tests.fleets.serving import key_of, served
 
@@ -163,6 +167,23 @@ def at_hub(place: Path, closing: ExitStack) -> Scene:
     )
 
 
+def at_node(place: Path, closing: ExitStack) -> Scene:
+    """Over a line between two nodes, of which one hands `web` over to the other, in any epoch."""
+    door = closing.enter_context(open_door(place, lambda key: {"web": ANY} if key == SOURCE.line else {}))
+    return Scene(
+        door.line, lambda key, content: (place / key).write_bytes(content), lambda: files_in(place), durable_id=""
+    )
+
+
+def in_spool(place: Path) -> Scene:
+    return Scene(
+        lambda: Spool(Files(str(place))),
+        lambda key, content: (place / key).write_bytes(content),
+        lambda: files_in(place),
+        durable_id="",
+    )
+
+
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
     with seaweed(tmp_path_factory.mktemp("seaweed")) as server:
@@ -176,13 +197,17 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return place, asyncio.run(Restic(str(place), PASSWORD).create())
 
 
-@pytest.fixture(params=["memory", "tmpfs", "ext4", "s3", "hub", "restic"])
+@pytest.fixture(params=["memory", "tmpfs", "ext4", "s3", "hub", "restic", "line", "spool"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     with ExitStack() as closing:
         if request.param == "memory":
             yield in_memory()
         elif request.param == "hub":
             yield at_hub(tmp_path / "backups", closing)
+        elif request.param == "line":
+            yield at_node(tmp_path / "moves", closing)
+        elif request.param == "spool":
+            yield in_spool(tmp_path / "moves")
         elif request.param == "restic":
             empty, durable_id = request.getfixturevalue("repository")
             yield in_restic(shutil.copytree(empty, tmp_path / "repository"), durable_id)

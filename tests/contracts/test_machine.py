@@ -29,6 +29,7 @@ def test_a_machine_knows_its_size(kind: str, tmp_path: Path) -> None:
     assert facts.cpu_millicores >= 1000 and 0 < facts.memory_free_bytes <= facts.memory_bytes
     assert 0 < facts.disk_free_bytes <= facts.disk_bytes
     assert machine.arch() == ("x86_64" if kind == "memory" else os.uname().machine)
+    assert machine.boot() and machine.boot() == machine.boot(), "the same until the next boot"
 
 
 @pytest.mark.parametrize("kind", ["memory", "linux"])

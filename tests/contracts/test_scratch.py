@@ -15,6 +15,7 @@ from holdfast.agent.services.data.proofs import granted
 from holdfast.errors import Conflict, Failed, Invalid, NotPermitted
 from holdfast.gate.copies import may_clear, may_drill
 from holdfast.ports.scratch import Clearable, Drillable, Scratch
+from tests.contracts.test_filling import D, F, archive
 from tests.fleets.handles import none_left_open
 
 
@@ -40,7 +41,8 @@ def on_disk(root: Path) -> Stage:
         path.write_bytes(text)
 
     def names(id: str) -> list[str]:
-        return sorted(f"{one.name}/" if one.is_dir() else one.name for one in Path(made.path(id)).iterdir())
+        top = Path(made.path(id))
+        return sorted(f"{one.relative_to(top)}{'/' if one.is_dir() else ''}" for one in top.rglob("*"))
 
     return Stage(made, fill, names)
 
@@ -108,6 +110,19 @@ def test_what_a_backup_brought_stays_and_what_it_did_not_is_made(stage: Stage) -
     assert "app.conf" in names("web-1"), "a file stays a file"
 
 
+def test_a_volume_that_a_backup_did_not_bring_begins_with_what_the_image_has(stage: Stage) -> None:
+    scratch, fill, names = stage
+    scratch.make(drillable())
+    fill("web-1", "files/page", b"x")
+    assert scratch.lacks(drillable(), "cache") and not scratch.lacks(drillable(), "files")
+    assert not scratch.lacks(drillable(), "") and not scratch.lacks(drillable(), "cache/deep"), "no volumes"
+    seeded = (("data", D, 0o750, b""), ("data/seed", F, 0o640, b"12"))
+    assert scratch.volume(drillable(), "cache", archive(*seeded)) == f"{scratch.path('web-1')}/cache"
+    assert not scratch.lacks(drillable(), "cache")
+    scratch.volume(drillable(), "files", archive(*seeded))
+    assert set(names("web-1")) - {"files/"} == {"cache/", "cache/seed", "files/page"}, "what it brought is as it was"
+
+
 @pytest.mark.parametrize("place", ["../web-2", "a/../../b", "a//b", "/etc", ".", "a/."])
 def test_a_place_is_below_its_directory(stage: Stage, place: str) -> None:
     scratch, *_ = stage
@@ -146,6 +161,22 @@ def test_only_root_enters_and_a_new_volume_is_as_that_of_the_service(disk: Direc
     kept.mkdir(mode=0o711)
     disk.volume(drillable(), "kept")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o711, "what a backup brought is as it was"
+
+
+def test_owner_and_mode_of_a_new_volume_are_those_of_the_image_or_the_declared_owner(
+    disk: DirectoryScratch, tmp_path: Path
+) -> None:
+    (tmp_path / "web" / "files").mkdir(parents=True, mode=0o700)
+    disk.make(drillable())
+    seeded = (("data", D, 0o750, b""), ("data/seed", F, 0o640, b"12"))
+    for place, owner, expected in (("files", "", (1000, 1001)), ("cache", "7:8", (7, 8))):
+        volume = Path(disk.volume(drillable(), place, archive(*seeded), owner))
+        for path in (volume, volume / "seed"):
+            assert (path.stat().st_uid, path.stat().st_gid) == expected, path
+        assert stat.S_IMODE(volume.stat().st_mode) == 0o750 and (volume / "seed").read_bytes() == b"12"
+    empty = Path(disk.volume(drillable(), "empty", None, "7:8")).stat()
+    assert (empty.st_uid, empty.st_gid) == (7, 8)
+    assert sorted(os.listdir(disk.path("web-1"))) == ["cache", "empty", "files"]
 
 
 @pytest.mark.parametrize("place", ["link", "link/deep", "files/link/deep"])

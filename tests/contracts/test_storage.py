@@ -27,15 +27,27 @@ from holdfast.adapters.storage.directory import COUNTED_FOR_S, DirectoryStorage
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.storage.tree import COUNT_MAX
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted, SignatureRequired
-from holdfast.gate.copies import may_discard, may_dispose, may_fetch, may_restore
+from holdfast.gate.copies import may_discard, may_dispose, may_fetch, may_place, may_receive, may_restore
 from holdfast.gate.decide import Park
 from holdfast.model import canonical
 from holdfast.model.fleet import Thresholds
 from holdfast.model.order import FORMAT, NAMESPACE, Order, SignedOrder, VerifiedOrder
+from holdfast.model.proven_address import ProvenAddress
 from holdfast.model.trust import of
 from holdfast.ports.allowed import Allowed
-from holdfast.ports.storage import Checkpoint, Discardable, Disposable, Purgeable, Receivable, Restorable, Returnable
+from holdfast.ports.storage import (
+    Checkpoint,
+    DataDirectory,
+    Discardable,
+    Disposable,
+    Placeable,
+    Purgeable,
+    Receivable,
+    Restorable,
+    Returnable,
+)
 from holdfast.trust.orders import verify
+from tests.contracts.test_filling import D, F, archive
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S
 from tests.fleets.doors import OpenStorage
 from tests.fleets.handles import none_left_open
@@ -315,6 +327,60 @@ def test_a_volume_is_made_in_a_copy_from_elsewhere_and_what_is_dropped_is_not_in
     storage.exchange(put_back, storage.stage(put_back), 8.0)
     assert text(disk, "book/a") == b"2" and disk.storage.content("web/base") is not None
     assert disk.storage.content("web/.dump") is None and disk.storage.content("web/cache") is None
+
+
+def moved_here(disk: Disk, present: DataDirectory | None = None) -> tuple[Receivable, Placeable]:
+    """Made by the one who may: a revision that moves the service here."""
+    by = ProvenAddress(7, "service.web")
+    copy = may_receive("web", 2, "w1", by)
+    assert isinstance(copy, Receivable)
+    allowed = may_place(copy, present, "w1", by)
+    assert isinstance(allowed, Placeable)
+    return copy, allowed
+
+
+def test_a_copy_that_moves_here_goes_on_after_a_cut_and_becomes_the_data_in_one_step(disk: Disk) -> None:
+    storage, (copy, allowed) = disk.storage, moved_here(disk)
+    assert storage.resume(copy) is None
+    top = storage.receive(copy)
+    disk.arrive("web", copy.id, {"book/a": b"1", ".dump": b"2"})
+    assert storage.resume(copy) == top and storage.directory("web") is None
+    storage.take_in(allowed, [".dump"])
+    assert storage.resume(copy) is None and storage.checkpoints() == []
+    assert text(disk, "book/a") == b"1" and storage.content("web/.dump") is None
+    storage.take_in(allowed, [".dump"])
+    assert text(disk, "book/a") == b"1", "done again: nothing more"
+
+
+def test_a_copy_that_moves_here_does_not_replace_data(disk: Disk) -> None:
+    storage, (copy, allowed) = disk.storage, moved_here(disk)
+    storage.receive(copy)
+    disk.arrive("web", copy.id, {"book/a": b"1"})
+    disk.fill("web", {"book/a": b"mine"})
+    with pytest.raises(Conflict) as found:
+        storage.take_in(allowed)
+    assert found.value.code == "data_present" and text(disk, "book/a") == b"mine"
+    assert storage.resume(copy) is not None, "it can be tried again"
+    assert isinstance(may_place(copy, storage.directory("web"), "w1", ProvenAddress(7, "service.web")), Park)
+
+
+def test_without_a_copy_and_without_data_nothing_is_said_to_have_moved(disk: Disk) -> None:
+    _, allowed = moved_here(disk)
+    with pytest.raises(Failed) as found:
+        disk.storage.take_in(allowed)
+    assert found.value.code == "not_found"
+
+
+def test_a_volume_that_a_copy_from_elsewhere_lacks_begins_with_what_the_image_has(disk: Disk) -> None:
+    storage, may = disk.storage, receivable()
+    storage.receive(may)
+    disk.arrive("web", may.id, {"book/a": b"2"})
+    for volume in ("book", "base"):
+        storage.make_received(may, volume, archive(("data", D, 0o750, b""), ("data/a", F, 0o640, b"seed")), "")
+    storage.received(may, 7.0)
+    put_back = restorable(storage, may.id)
+    storage.exchange(put_back, storage.stage(put_back), 8.0)
+    assert text(disk, "book/a") == b"2" and text(disk, "base/a") == b"seed"
 
 
 def test_a_copy_from_elsewhere_that_is_not_complete_can_be_dropped(disk: Disk) -> None:

@@ -8,12 +8,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from holdfast.adapters.archive.memory import MemoryArchiver
 from holdfast.adapters.archive.process import ProcessArchiver
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.identities import AgeIdentities, MemoryIdentities
 from holdfast.model.archive import Header, Purpose
-from holdfast.ports.archive import Archiver, Fetch, Packed, PackJob, Progress, Rules, UnpackJob
+from holdfast.ports.archive import Archiver, Fetch, Packed, PackJob, Progress, Rules, UnpackJob, UpdateJob
 
 FLEET = "f" * 64
 
@@ -113,6 +115,13 @@ class Place:
 
     def unpack(self, packed: Packed, name: str = "restored", fetch: Fetch | None = None, **more: Any) -> Any:
         return asyncio.run(self.archiver.unpack(self.unpack_job(packed, name, **more), fetch or self.fetch, _ignore))
+
+    def update_job(self, packed: Packed, name: str, **more: Any) -> UpdateJob:
+        values = msgspec.structs.asdict(self.unpack_job(packed, name, **more))
+        return UpdateJob(**{**values, "keep": True})
+
+    def update(self, packed: Packed, name: str = "restored", fetch: Fetch | None = None, **more: Any) -> Any:
+        return asyncio.run(self.archiver.update(self.update_job(packed, name, **more), fetch or self.fetch, _ignore))
 
     def verify(self, packed: Packed, fetch: Fetch | None = None, **more: Any) -> list[Any]:
         job = self.unpack_job(packed, "verified", **more)

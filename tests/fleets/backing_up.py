@@ -7,6 +7,7 @@ from hashlib import sha256
 import msgspec
 
 from holdfast.adapters.backup_target.memory import MemoryTarget
+from holdfast.adapters.move_lines.memory import MemoryLines, MemoryNet
 from holdfast.adapters.own_files.memory import MemoryOwnFiles
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.random_source.seeded import SeededRandom
@@ -15,8 +16,21 @@ from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.storage.memory_scratch import PLACE, MemoryScratch
 from holdfast.errors import Corrupt
+from holdfast.model.archive import Header
 from holdfast.model.fleet import Storage
-from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Progress, Ship, Stored, Tell, Unpacked, UnpackJob
+from holdfast.ports.archive import (
+    Fetch,
+    Flaw,
+    Packed,
+    PackJob,
+    Progress,
+    Ship,
+    Stored,
+    Tell,
+    Unpacked,
+    UnpackJob,
+    UpdateJob,
+)
 from holdfast.ports.backup_target import Mountable
 from holdfast.wiring.agent_parts import BackupPorts, DrillPorts
 
@@ -30,6 +44,7 @@ class StorageArchiver:
     def __init__(self, storage: MemoryStorage) -> None:
         self._storage = storage
         self.jobs: list[PackJob] = []
+        self.homes: set[str] = set()  # that were used and not forgotten
         self.dumps: Files = {}  # by path, as the runtime writes and reads them
         self.trouble: Exception | None = None
         self.gate: Callable[[], asyncio.Future[None]] | None = None
@@ -37,6 +52,7 @@ class StorageArchiver:
 
     async def pack(self, job: PackJob, ship: Ship, tell: Tell) -> Packed:
         self.jobs.append(job)
+        self.homes.add(job.home)
         if self.trouble is not None:
             trouble, self.trouble = self.trouble, None
             raise trouble
@@ -69,6 +85,7 @@ class StorageArchiver:
     async def unpack(self, job: UnpackJob, fetch: Fetch, tell: Tell) -> Unpacked:
         if sha256(job.manifest).hexdigest() != job.digest:
             raise Corrupt("another manifest", remedy="", code="archive_damaged")
+        self.homes.add(job.home)
         header, digests = msgspec.json.decode(job.manifest)
         service, _, name = job.top.rpartition("/")
         if service == PLACE:
@@ -83,7 +100,15 @@ class StorageArchiver:
             path, text = msgspec.json.decode(content, type=tuple[str, bytes])
             incoming[path] = text
             self.dumps |= {f"{job.top}/{path}": text} if path == header.get("dump") else {}
-        return Unpacked(msgspec.convert(header, type=type(self.jobs[0].header)), len(digests), 0)
+        return Unpacked(msgspec.convert(header, type=Header), len(digests), 0)
+
+    async def update(self, job: UpdateJob, fetch: Fetch, tell: Tell) -> Unpacked:
+        service, _, name = job.top.rpartition("/")
+        self._storage.incoming[service.rpartition("/")[2], name.removeprefix(".incoming-")].clear()
+        return await self.unpack(job, fetch, tell)
+
+    async def forget(self, home: str) -> None:
+        self.homes.discard(home)
 
     async def verify(self, job: UnpackJob, fetch: Fetch, tell: Tell) -> Sequence[Flaw]:
         raise NotImplementedError
@@ -116,6 +141,8 @@ def ports_of(
     return BackupPorts(
         archiver=StorageArchiver(storage),
         target=target or MemoryTarget(),
+        passage=MemoryTarget(),
+        lines=MemoryLines(line, MemoryNet()),
         open=(others or MemoryTargets()).open,
         sealer=MemorySealer(random),
         opener=MemoryOpener(line),

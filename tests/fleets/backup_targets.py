@@ -10,8 +10,12 @@ from typing import Any
 
 from holdfast.gate.authority import Authority
 from holdfast.gate.copies import may_prune
+from holdfast.gate.spare import There
 from holdfast.model import backup_key
+from holdfast.model.backup import Receipt, Stored, VerifiedReceipt
 from holdfast.ports.backup_target import Prunable
+from holdfast.trust import receipts
+from tests.fleets.desks import key_of
 
 FLEET = "f" * 64
 MIB = 1024**2
@@ -58,17 +62,19 @@ def bytes_of(name: str, size_bytes: int = 1000) -> bytes:
     return (block * (size_bytes // len(block) + 1))[:size_bytes]
 
 
+def backup_of(sequence: int, *packs: bytes, node: str = "w1", service: str = "web") -> VerifiedReceipt:
+    """As this node verifies it: a receipt for these packs."""
+    manifest, *stored = (Stored(sha256(one).hexdigest(), len(one)) for one in (b"manifest %d" % sequence, *packs))
+    made = Receipt(1, FLEET, service, node, sequence, 1, 1, 1000, "order", manifest, tuple(stored), 1, 1)
+    return receipts.verify(receipts.sign(key_of(node), made), FLEET, service, {node: key_of(node).line})
+
+
 def prunable(key: str) -> Prunable:
     """Made by the one who may: no kept backup needs the object."""
-    service = f"service.{backup_key.parse(key).service}"
-    found = may_prune(
-        key,
-        is_own=True,
-        is_needed=False,
-        proven_stays=True,
-        node="w1",
-        authority=Authority("apply", None, 1, service),
-    )
+    service = backup_key.parse(key).service
+    stays = There(backup_of(9, service=service), proven=True, read=True)
+    authority = Authority("apply", None, 1, f"service.{service}")
+    found = may_prune(key, [stays], all_known=True, node="w1", authority=authority)
     assert isinstance(found, Prunable)
     return found
 

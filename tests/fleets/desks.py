@@ -14,6 +14,7 @@ from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.notifier.memory import MemoryNotifiers
 from holdfast.adapters.random_source.seeded import SeededRandom
+from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.ledger.boot import boot
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.hub.nodes.liveness import Knock
@@ -112,8 +113,10 @@ class Rig:
         before: "Rig | None" = None,
         knock: Knock | None = None,
         store: LedgerStore | None = None,
+        mailbox: BackupStore | None = None,
     ) -> None:
         self.loop = loop
+        self.mailbox: BackupStore | None = mailbox or (before.mailbox if before else None)  # of moves
         self.clock: LoopClock = before.clock if before else LoopClock(loop, START_S)
         self.store: LedgerStore = store or (before.store if before else MemoryStore())
         self.audit: MemoryAuditLog = before.audit if before else MemoryAuditLog(self.clock)
@@ -140,6 +143,7 @@ class Rig:
             notifiers=(self.told,),
             knock=knock,
             disks=lambda: tuple(self.rooms),
+            mailbox=self.mailbox,
             say=lambda event, fields: self.logged.append((event, fields)),
         )
         self.desk, self.watched, self.check_ins = Desk(built), built.watched, built.check_ins

@@ -74,7 +74,7 @@ class OpenStorage:
         return self.inner.set_aside(name, Allowed("SET_ASIDE", f"data.{name}"))
 
     def condemn(self, name: str, order: VerifiedOrder) -> None:
-        self.inner.condemn(granted(copies.may_set_aside(name, "w1", order)))
+        self.inner.condemn(granted(copies.may_set_aside(name, "w1", order, is_needed=False)))
 
     def destroy(self, name: str, order: VerifiedOrder) -> None:
         """What one order with `now` does."""

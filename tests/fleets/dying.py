@@ -34,18 +34,18 @@ class Dying:
             delattr(port, verb)
 
     def _now(self, verb: str, act: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
             is_last = self._begin(verb, given[0])
-            found = act(*given)
+            found = act(*given, **named)
             self._end(verb, is_last)
             return found
 
         return call
 
     def _later(self, verb: str, act: Callable[..., Any]) -> Callable[..., Any]:
-        async def call(*given: Any) -> Any:
+        async def call(*given: Any, **named: Any) -> Any:
             is_last = self._begin(verb, given[0])
-            found = await act(*given)
+            found = await act(*given, **named)
             self._end(verb, is_last)
             return found
 

@@ -225,3 +225,15 @@ def test_a_kill_during_a_drill_leaves_nothing_behind(made: LabUnderTest, delay_s
     made.lab("start", "w1").ok()
     wait_until(lambda: made.run("drill", NAME, "--json").code == 0, "the next one is good")
     assert remains(made) == []
+
+
+def test_a_volume_that_no_backup_holds_begins_with_what_its_image_has(made: LabUnderTest) -> None:
+    """Its program is in the volume: on an empty one nothing of it would start."""
+    helper, tools = '\n[[components]]\nname = "helper"', 'name = "tools"\npath = "/bin"\nprotect = "none"\n'
+    service = SERVICE.format(image=f"{made.registry}/hello:1", name="seeded")
+    made.write("seeded", service.replace(helper, f"\n[[components.volumes]]\n{tools}{helper}"))
+    made.run("deploy", "seeded", "--yes").ok()
+    made.run("backup", "seeded", "--wait").ok()
+    found = json.loads(made.run("drill", "seeded", "--json").ok().out)
+    assert found["verdict"] == "verified", found
+    wait_until(lambda: remains(made) == [], lambda: str(remains(made)))

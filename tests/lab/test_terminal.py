@@ -77,6 +77,9 @@ def test_a_newcomer_is_led_from_init_to_no_changes(place: Place) -> None:
     assert "no hub serves it: nothing runs yet" in shown, "N19"
     code, shown = typed(place, ["status"], [])
     assert code == 0 and "whether anything runs is not known" in shown, "N19"
+    code, shown = typed(place, ["deploy", "hello"], [])
+    assert code == 0 and shown.startswith("No changes: service.hello matches the applied revision 1."), "N48"
+    assert "whether anything runs is not known" in shown, "N48"
     code, shown = typed(place, ["history"], [])
     assert code == 0 and "signed by alice" in shown
     code, shown = typed(place, ["plan"], [])

@@ -9,12 +9,14 @@ from msgspec.structs import replace
 from holdfast.adapters.backup_target import troubles
 from holdfast.adapters.backup_target.memory import MemoryTarget
 from holdfast.agent.backups.targets.spread import OTHER_S
+from holdfast.model import backup_key
 from holdfast.model.backup_key import parse
 from holdfast.model.fleet import Fleet, Storage, StoragePolicy
 from holdfast.ports.backup_target import Prunable
 from holdfast.trust import receipts
 from tests.fleets.agents import until
 from tests.fleets.deploying import Scene
+from tests.fleets.desks import key_of
 from tests.scenarios.test_backups import (
     HOUR_S,
     fleet,
@@ -219,6 +221,30 @@ def test_a_copy_on_the_machine_of_the_data_is_said_to_be_one() -> None:
         assert {each.target: each.same_machine for each in state(one).copies} == {"hub": False, "box": True}
 
     play_backups(story, with_targets(Storage("box", "local-dir", "box-1", location="/srv/box")))
+
+
+def test_no_backup_is_copied_that_this_node_did_not_sign() -> None:
+    """A hub may show any receipt: another node's, one that it made up, or one that it changed."""
+
+    async def story(one: Scene) -> None:
+        await level(one)
+        (mine,) = stored(one)
+        fleet_id = one.machine.membership.fleet
+        forged = [receipts.sign(key_of("w2"), replace(mine.receipt, sequence=8, node=node)) for node in ("w1", "w2")]
+        for content in forged:
+            target(one)[backup_key.receipt(fleet_id, "web", 8, content)] = content
+        write(one, b"second")
+        await ordered(one, "backup")
+        await made_mine(one, 2)
+        await until(one.rig, lambda: copies(one).get("nas", ()) == (2, 1), 2 * HOUR_S)
+        await asyncio.sleep(2 * HOUR_S)
+        assert not {parse(key).sequence for key in other(one).objects} & {8}
+        assert "backup_not_copied" not in one.findings()
+
+    async def made_mine(one: Scene, sequence: int) -> None:
+        await until(one.rig, lambda: state(one).last is not None and state(one).last.sequence == sequence, 600.0)  # type: ignore[union-attr]
+
+    play_backups(story, with_targets(NAS, interval="9h"))
 
 
 @pytest.mark.parametrize("cut", range(1, 7))

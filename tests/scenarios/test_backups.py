@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.archive.memory import MemoryArchiver
 from holdfast.adapters.own_files.memory import MemoryOwnFiles
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.identities import MemoryIdentities
@@ -104,6 +105,19 @@ async def ordered(one: Scene, action: str, target_: str = "service.web", **given
     found = one.machine.journal.result_of(id)
     assert found is not None and found.outcome == "done", found
     return id
+
+
+def remembering(one: Scene) -> MemoryArchiver:
+    """From now on the archiver knows what it has shipped, and ships it once."""
+    made = MemoryArchiver(SeededRandom("archiver"), one.machine.storage.contents)
+    keeper_of(one)._rounds._runs._making._archiver = made
+    return made
+
+
+def lacking(one: Scene) -> set[str]:
+    """What receipts name and the target does not have."""
+    named = {each.digest for found in stored(one) for each in (found.receipt.manifest, *found.receipt.packs)}
+    return named - {parse(key).digest for key in target(one)}
 
 
 # ---- of the node itself
@@ -583,5 +597,86 @@ def test_a_backup_that_is_not_there_changes_nothing(digest: str) -> None:
         found = one.machine.journal.result_of(id)
         assert found is not None and found.outcome == "failed" and found.remedy
         assert one.machine.storage.contents["web"]["book/page"] == b"first" and not one.machine.storage.copies
+
+    play_backups(story)
+
+
+# ---- what the target lost
+
+
+@pytest.mark.parametrize("lost", ["all of it", "the newest backups", "a pack"])
+def test_a_backup_relies_on_nothing_that_the_target_has_lost(lost: str) -> None:
+    """A hub that is put back to an older copy of its disk, or has another disk."""
+
+    async def story(one: Scene) -> None:
+        remembering(one)
+        kept: dict[str, bytes] = {}
+        for number in (2, 3, 4):
+            one.machine.storage.contents["web"][f"book/{number}"] = b"%d" % number
+            await ordered(one, "backup")
+            await until(one.rig, lambda: stored(one)[-1].receipt.sequence == number, 60.0)  # noqa: B023
+            kept = kept or dict(target(one))
+        if lost == "a pack":
+            del target(one)[next(key for key in target(one) if parse(key).kind == "packs" and key not in kept)]
+        else:
+            target(one).clear()
+            target(one).update(kept if lost == "the newest backups" else {})
+        await ordered(one, "backup")
+        await until(one.rig, lambda: bool(stored(one)) and stored(one)[-1].receipt.sequence == 5, 60.0)
+        newest = stored(one)[-1].receipt
+        assert {newest.manifest.digest, *(pack.digest for pack in newest.packs)} <= {
+            parse(key).digest for key in target(one)
+        }
+
+    play_backups(story, fleet(retain=9))
+
+
+def test_what_a_cut_run_shipped_and_pruning_deleted_is_shipped_again() -> None:
+    async def story(one: Scene) -> None:
+        found, sent = remembering(one), list[str]()
+        one.machine.storage.contents["web"].update({f"book/{number}": b"%d" % number for number in range(20)})
+        place = one.machine.backups.target
+        put = place.put
+
+        async def cut(key: str, content: bytes) -> None:
+            if len(sent) == 3 and parse(key).kind == "packs":
+                raise Unreachable("the hub does not answer", remedy="wait")
+            sent.extend([key] if parse(key).kind == "packs" else [])
+            await put(key, content)
+
+        place.put = cut  # type: ignore[method-assign]
+        await ordered(one, "backup")
+        await until(one.rig, lambda: state(one).failures == 1, 60.0)
+        assert found and len(sent) == 3 and set(sent) <= target(one).keys()
+        rounds = keeper_of(one)._rounds
+        await rounds._targets.primary.verified.look("web", stored(one)[0].digest, one.rig.clock.now_s())
+        await rounds._prune("web")
+        assert not set(sent) & target(one).keys(), "no receipt names them"
+        place.put = put  # type: ignore[method-assign]
+        await made(one, 2)
+        assert lacking(one) == set()
+
+    play_backups(story, fleet(retain=9))
+
+
+def test_a_damaged_key_at_the_target_stops_no_backup_and_the_next_one_can_be_opened() -> None:
+    """A put replaces nothing: with the same key every backup would fail from now on."""
+
+    async def story(one: Scene) -> None:
+        (first,) = stored(one)
+        key = next(key for key in target(one) if parse(key).kind == "keys")
+        target(one)[key] = b"rotten"
+        await ordered(one, "backup")
+        newest = (await made(one, 2, 60.0))[-1].receipt
+        assert newest.generation > first.receipt.generation and lacking(one) == set()
+        (fresh,) = [
+            content
+            for name, content in target(one).items()
+            if parse(name).kind == "keys" and parse(name).generation == newest.generation
+        ]
+        opened = MemoryOpener(one.machine.key.line).open(fresh)
+        assert archive_key.read(opened, Purpose(one.machine.membership.fleet, "web", newest.generation))
+        await ordered(one, "backup")
+        assert (await made(one, 3, 60.0))[-1].receipt.generation == newest.generation, "and that one goes on"
 
     play_backups(story)

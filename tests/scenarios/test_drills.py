@@ -4,18 +4,20 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.adapters.prober.memory import MemoryProber
-from holdfast.adapters.runtime.memory import Behaviour, Call, Image
+from holdfast.adapters.runtime.memory import Behaviour, Call, Directory, Image
 from holdfast.adapters.storage.memory_scratch import MemoryScratch
 from holdfast.agent.drills.remains import FACT
 from holdfast.agent.keeper import OrderRun
 from holdfast.errors import Failed, TryLater, Unreachable
 from holdfast.gate.containers import RUN
+from holdfast.model.cadence import FAST
 from holdfast.model.container import LABEL_INFRASTRUCTURE
 from holdfast.model.drill import Drill, DrillResult, DrillState
-from holdfast.model.fleet import Component, Fleet, Route, Service, Volume
+from holdfast.model.fleet import Component, Fleet, Route, Service, Storage, Volume
 from holdfast.model.journal import Operation
 from holdfast.ports.prober import Verdict
 from holdfast.ports.runtime import CreateContainer, Finished
@@ -28,6 +30,7 @@ from tests.scenarios.test_backups import HOUR_S, archiver, ordered, stored, targ
 CMD = ("check-it", "--all")
 STEPS = (
     ("closed_network", "_drill-"),
+    ("image_directory", "_drill-"),
     ("create", "_drill-"),
     ("start", "_drill-"),
     ("container", "_drill-"),
@@ -95,7 +98,7 @@ def remains(one: Scene) -> list[str]:
     """Of drills: containers, networks, directories, and notes of the journal."""
     journal, runtime = one.machine.journal, one.machine.runtime
     names = [kept.seen.name for kept in runtime._kept.values() if kept.seen.labels.get(LABEL_INFRASTRUCTURE) == "drill"]
-    made = {call.subject for call in calls(one, "create")}
+    made = {call.subject for verb in ("create", "image_directory") for call in calls(one, verb)}
     noted = [name for name in made if journal.made_by(RUN + name) is not None]
     staged = [FACT] if journal.fact(FACT) is not None else []
     networks = [name for name in runtime.networks if "_drill-" in name]
@@ -170,6 +173,21 @@ def test_an_order_proves_the_newest_backup_now_and_its_evidence_is_reported() ->
         assert one.machine.storage.contents["web"] == before, "the data of the service is not touched"
 
     play_drills(story)
+
+
+def test_a_copy_without_a_check_is_said_to_stay_up_for_the_time_that_was_waited_n49() -> None:
+    """It said 3 s also where `lab fast` waits for one, and "1 files"."""
+
+    async def story(one: Scene) -> None:
+        result = await drilled(one)
+        assert result.checks == ("restored with every digest right: 1 file, 0 B", "main stayed up for 3 s")
+        one.rig.registry.cadence = FAST
+        await asyncio.sleep(60)
+        result = await drilled(one)
+        assert result.checks[1:] == ("main stayed up for 1 s",)
+
+    plain = component(1, volumes=backups.VOLUMES, routes=(), health=UNSET)
+    play_drills(story, fleet(components=(plain,)))
 
 
 def test_an_order_may_name_an_older_backup() -> None:
@@ -250,6 +268,48 @@ def test_the_copy_has_image_variables_and_volumes_and_no_way_out() -> None:
         assert made.closed is not None and spec.network.endswith(spec.network.rpartition("_drill-")[2])
         assert made.labels.get("holdfast.service") is None and spec.cpu_millicores and spec.memory_bytes
         assert [row.component for row in one.machine.built.services.section().containers] == ["main"]
+
+    play_drills(story)
+
+
+def test_a_volume_that_a_backup_does_not_hold_begins_with_what_the_image_has_as_in_a_restore() -> None:
+    async def story(one: Scene) -> None:
+        seeded = {"/cache": Directory({"seed": b"of the image"}), "/book": Directory({"page": b"of the image"})}
+        one.machine.runtime.images[one.one().image] = Image(directories=seeded)
+        create, seen = one.machine.runtime.create, dict[str, bytes]()
+
+        async def noted(made: CreateContainer, allowed: Any) -> str:
+            (files,) = scratch(one).contents.values()
+            seen.update(files)
+            return await create(made, allowed)
+
+        one.machine.runtime.create = noted  # type: ignore[method-assign]
+        assert (await drilled(one)).verdict == "verified"
+        assert seen["cache/seed"] == b"of the image" and "cache/x" not in seen
+        assert seen["book/page"] == b"first", "what the backup brought stays as it was"
+        readers = calls(one, "image_directory")
+        assert len(readers) == 1, "no image is read for a volume that is there"
+        await tidied(one)
+
+    play_drills(story)
+
+
+def test_a_container_that_reads_an_image_for_a_drill_does_not_outlive_its_agent() -> None:
+    async def story(one: Scene) -> None:
+        from holdfast.model.container import LABEL_FLEET, Container
+
+        runtime = one.machine.runtime
+        prober(one).script(one.one().image, Verdict(False, "not yet"))
+        await ordered(one, "drill")
+        await until(one.rig, lambda: bool(calls(one, "start")))
+        (reader,) = {call.subject for call in calls(one, "image_directory")}
+        await one.kill()
+        labels = {LABEL_FLEET: one.machine.membership.fleet, LABEL_INFRASTRUCTURE: "drill"}
+        runtime.place(Container("e" * 64, reader, "created", False, labels))
+        prober(one).script(one.one().image, Verdict(True))
+        one.start()
+        await until(one.rig, lambda: not [name for name in remains(one) if name == reader], 60)
+        assert "drill_left" not in one.findings()
 
     play_drills(story)
 
@@ -361,6 +421,86 @@ def test_damaged_missing_foreign_and_older_bytes_are_red() -> None:
             target(one).update(whole)
             await tidied(one)
         assert (await drilled(one)).verdict == "verified"
+
+    play_drills(story)
+
+
+def test_damage_at_one_target_is_red_only_when_no_other_one_may_have_a_good_copy() -> None:
+    """As long as one of them does not answer, nothing is known; as soon as all have answered, it is."""
+
+    async def story(one: Scene) -> None:
+        nas, hub = one.machine.targets.made["nas"], one.machine.backups.target
+        await until(one.rig, lambda: nas.objects == target(one), HOUR_S)
+        (newest,) = stored(one)
+        kinds = {
+            "pack": next(key for key in nas.objects if newest.receipt.packs[0].digest in key),
+            "manifest": next(key for key in nas.objects if newest.receipt.manifest.digest in key),
+            "key": next(key for key in nas.objects if "/keys/" in key),
+        }
+        away = Unreachable("the hub does not answer", remedy="wait", code="unreachable")
+        for key in kinds.values():
+            for rotten in (b"rotten", None):
+                for place in (nas.objects, target(one)):
+                    whole = place[key]
+                    if rotten is None:
+                        del place[key]
+                    else:
+                        place[key] = rotten
+                    silent, good = (hub, nas) if place is nas.objects else (nas, hub)
+                    silent.trouble = away  # type: ignore[attr-defined]
+                    result = await drilled(one)
+                    assert result.verdict == "inconclusive" and "cannot be asked" in result.reason, (key, result)
+                    assert "the hub does not answer" in result.reason and good is not silent
+                    silent.trouble = None  # type: ignore[attr-defined]
+                    assert (await drilled(one)).verdict == "verified", "the other one has it"
+                    place[key] = whole
+            both = (nas.objects, target(one))
+            wholes = [place[key] for place in both]
+            for place in both:
+                place[key] = b"rotten"
+            result = await drilled(one)
+            assert result.verdict == "failed" and "do not have the digest" in result.reason, (key, result)
+            opened = backups.keeper_of(one)._rounds._targets
+            opened.troubles = {"stick": Failed("its credential is gone", remedy="seal it again")}
+            result = await drilled(one)
+            assert result.verdict == "inconclusive" and "its credential is gone" in result.reason, (key, result)
+            opened.troubles = {}
+            for place, content in zip(both, wholes, strict=True):
+                place[key] = content
+
+    nas = Storage("nas", "local-dir", "nas:/export", location="/mnt/nas")
+    play_drills(story, replace(fleet(interval="9h"), storage={"nas": nas}))
+
+
+def test_a_copy_on_the_machine_of_the_data_proves_nothing() -> None:
+    async def story(one: Scene) -> None:
+        box, hub = one.machine.targets.made["box"], one.machine.backups.target
+        await until(one.rig, lambda: box.objects == target(one), HOUR_S)
+        key = next(key for key in target(one) if "/packs/" in key)
+        whole, target(one)[key] = target(one)[key], b"rotten"
+        result = await drilled(one)
+        assert result.verdict == "failed" and "do not have the digest" in result.reason, result
+        target(one)[key] = whole
+        hub.trouble = Unreachable("the hub does not answer", remedy="wait", code="unreachable")  # type: ignore[attr-defined]
+        assert (await drilled(one)).verdict == "inconclusive"
+        hub.trouble = None  # type: ignore[attr-defined]
+        box.objects.clear()
+        assert (await drilled(one)).verdict == "verified"
+
+    box = Storage("box", "local-dir", "box-1", location="/srv/box")
+    play_drills(story, replace(fleet(interval="9h"), storage={"box": box}))
+
+
+def test_a_damaged_key_beside_a_whole_one_of_the_same_generation_keeps_no_backup_closed() -> None:
+    async def story(one: Scene) -> None:
+        sealed = next(key for key in target(one) if "/keys/" in key)
+        for digit in "0f":  # before and after it
+            target(one)[f"{sealed.rpartition('/')[0]}/{digit * 64}"] = b"rotten"
+        result = await drilled(one)
+        assert result.verdict == "verified", result
+        del target(one)[sealed]
+        result = await drilled(one)
+        assert result.verdict == "failed" and "do not have the digest" in result.reason, result
 
     play_drills(story)
 

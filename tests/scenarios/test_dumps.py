@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.runtime.memory import Behaviour
 from holdfast.model import dump
+from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, LABEL_SERVICE, Container
 from holdfast.model.fleet import Fleet, Snapshot, Timeouts, Volume
 from holdfast.ports.prober import Snapshotted, Verdict
 from holdfast.ports.runtime import CreateContainer, Finished
@@ -300,6 +301,23 @@ def test_a_kill_at_any_step_of_the_way_back_ends_with_the_restored_data(after_s:
         assert found is not None and found.outcome == "done", found
         await one.settled()
         assert page(one) == b"first" and await names(one) == [one.one().name]
+
+    play_dumps(story, exec_s=0.2)
+
+
+def test_a_container_that_reads_the_image_for_a_way_back_does_not_outlive_its_agent() -> None:
+    async def story(one: Scene, program: Program) -> None:
+        (first,) = stored(one)
+        counter = one.machine.journal.highest_counter() + 1
+        signed = one.rig.order("w1", counter, "restore", 900, "data.web", backup=first.digest)
+        id = await one.rig.desk.submit(OPERATOR, signed)
+        await until(one.rig, lambda: any(call.verb == "image_directory" for call in one.machine.runtime.calls))
+        await killed(one)
+        labels = {LABEL_FLEET: one.machine.membership.fleet, LABEL_SERVICE: "web", LABEL_INFRASTRUCTURE: "hook"}
+        one.machine.runtime.place(Container("e" * 64, f"{load_name(one)}-image", "created", False, labels))
+        one.start()
+        await until(one.rig, lambda: one.machine.journal.result_of(id) is not None, 600.0)
+        assert await names(one) == [one.one().name]
 
     play_dumps(story, exec_s=0.2)
 

@@ -505,6 +505,33 @@ def test_a_move_that_never_works_leaves_the_old_place_serving() -> None:
     play(story)
 
 
+def test_nothing_leads_to_a_copy_of_an_older_epoch_also_while_both_run_w11() -> None:
+    """Its node was away while the service began elsewhere with a backup: it may serve, and does not know."""
+
+    async def story(scene: Scene) -> None:
+        await blog_is_live(scene)
+        scene.apply("blog", "w2", epoch=2)
+        scene.amend(BLOG, fenced=ADDRESSES["w1"])
+        scene.follow()
+        await scene.until(lambda: scene.led() == "", 1)
+        await asyncio.sleep(60)
+        assert scene.led() == "", "the new place does not answer yet, and the old one is not used instead"
+        scene.serve("blog", "w2")
+        await scene.live()
+        await asyncio.sleep(300)
+        assert scene.led() == ADDRESSES["w2"]
+        scene.stop("blog", "w2")
+        await asyncio.sleep(300)
+        assert scene.led() == ADDRESSES["w2"], "w1 serves still"
+        await scene.kill()
+        await scene.run()
+        await asyncio.sleep(60)
+        led = [route.backends[0].address for applied in scene.proxy.applied for route in applied.routes]
+        assert led.index(ADDRESSES["w2"]) == led.count(ADDRESSES["w1"]) == 1
+
+    play(story)
+
+
 def test_a_new_epoch_on_the_same_node_is_proven_again_and_touches_nothing() -> None:
     async def story(scene: Scene) -> None:
         await blog_is_live(scene)
@@ -665,6 +692,8 @@ def test_a_silent_backend_is_told_within_15_s_and_keeps_its_route(hangs: bool) -
         assert scene.phase() == "live" and one_of(scene.state()).code == "backend_unreachable"
         await asyncio.sleep(1)
         assert scene.codes() == {"backend_unreachable"} and scene.led() == ADDRESSES["w1"]
+        (found,) = scene.findings.all()
+        assert found.remedy.endswith(": holdfast node show w1"), "to be pasted (N51)"
         scene.handshake.hung.clear()
         scene.handshake.troubles.clear()
         assert await scene.until(lambda: not one_of(scene.state()).backend_trouble) < 15

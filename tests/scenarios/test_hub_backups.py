@@ -22,13 +22,29 @@ from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.http import limits
 from holdfast.model import backup_key
 from holdfast.model.backup_key import OBJECT_BYTES_MAX, BackupKey
+from holdfast.model.order import NAMESPACE, SignedOrder
 from holdfast.model.principal import Principal
+from holdfast.trust import orders
 from holdfast.wire import codec
 from holdfast.wire.backup_messages import PresentRequest
 from tests.fleets.backup_hub import SERVICES, HubProcess, any_receipt, hub_of_four, hub_process, target_of
 from tests.fleets.backup_targets import HOSTILE, MIB, bytes_of, files_in, mounted, pack
-from tests.fleets.build import commit, mailbox, operator_signer, small_fleet, small_service
-from tests.fleets.serving import ALICE, Caller, Machine, Person, Reply, Served, connected, raw, reply, request, served
+from tests.fleets.build import ALICE_SIGNER, commit, mailbox, operator_signer, small_fleet, small_service
+from tests.fleets.lives import pulse_of
+from tests.fleets.serving import (
+    ALICE,
+    Caller,
+    Machine,
+    Person,
+    Reply,
+    Served,
+    connected,
+    key_of,
+    raw,
+    reply,
+    request,
+    served,
+)
 from tests.fleets.waiting import Stopwatch, wait_until
 
 AT = "/v1/backup-objects"
@@ -118,6 +134,39 @@ def test_a_node_stores_and_reads_what_belongs_to_its_services_and_nothing_of_oth
         assert (answer.status, answer.json()["code"]) == (404, "not_found")
     assert get(hub, Machine("w1"), key).body == OBJECT
     assert present(hub, Machine("w1"), key).json() == {"keys": [key]}
+
+
+def ordered(hub: Served, node: str, action: str, data: str) -> None:
+    """An order to this node is on its way."""
+    now_s, id = time.time(), sha256(f"{node} {action} {data}".encode()).hexdigest()[:32]
+    content, spoken = orders.draft(
+        hub.fleet_id, node, f"data.{data}", action, {"backup": "0" * 64}, 1, id[::-1], id, now_s, now_s + 120,
+        pulse_of(hub.fleet_id, node, key_of(node), now_s),
+    )  # fmt: skip
+    signed = SignedOrder(content, spoken, (ALICE_SIGNER.sign(content, NAMESPACE),))
+    answer = hub.signed("POST", "/v1/orders", codec.write(signed))
+    assert answer.status == 200, answer.body
+
+
+@pytest.mark.parametrize("action", ["restore", "fetch-backup"])
+def test_a_node_reads_what_a_signed_order_tells_it_to_restore_and_no_more_d8(
+    hub: Served, objects: MemoryObjects, action: str
+) -> None:
+    key, own = pack(OBJECT, hub.fleet_id), pack(OBJECT, hub.fleet_id, "api")
+    put(hub, Machine("w1"))
+    put(hub, Machine("w2"), service="api")
+    assert get(hub, Machine("w2"), key).status == 404
+    ordered(hub, "w2", "purge", "web")
+    ordered(hub, "w2", action, "api")
+    assert get(hub, Machine("w2"), key).status == 404, "another action, another service"
+    ordered(hub, "w2", action, "web")
+    assert get(hub, Machine("w2"), key).body == OBJECT
+    assert (
+        present(hub, Machine("w2"), key, own).json()["keys"]
+        and listed(hub, Machine("w2"), f"{hub.fleet_id[:16]}/web/").json()["objects"]
+    )
+    assert put(hub, Machine("w2")).status == 403, "and writes nothing there"
+    assert get(hub, Machine("w1"), own).status == 404
 
 
 def test_a_refused_write_is_in_the_audit_log(hub: Served) -> None:

@@ -129,7 +129,7 @@ ROWS = (
     Row(HELP, "holdfast xyzzy"),
     Row(HELP, "holdfast --yes"),
     Row(f"did you mean `holdfast status`? {HELP}", f"{APPLY}\nholdfast statu"),
-    Row("`holdfast --help` lists the commands that are built", "holdfast migrate web"),
+    Row("`holdfast --help` lists the commands that are built", "holdfast graph web"),
     Row("`holdfast plan --help` shows the usage", "holdfast plan --zzz"),
     # ---- revisions and saved plans
     Row("`holdfast history` lists them", f"{APPLY}\nholdfast history show 9"),
@@ -460,7 +460,9 @@ REAL = (  # files that use `pastes` and `runs` of tests/fleets/lab_pasting.py
     "lab/test_volumes.py",
     "lab/test_checkpoints.py",
     "lab/test_backups.py",
+    "lab/test_moves.py",
     "lab/test_drills.py",
+    "lab/test_fencing.py",
     "lab/test_rights.py",
 )
 

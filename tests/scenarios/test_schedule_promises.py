@@ -10,7 +10,6 @@ from holdfast.agent.schedules.attempts import LINE_CHARS, LINES
 from holdfast.errors import TryLater, Unreachable
 from holdfast.model.fleet import Node
 from holdfast.model.schedule import Schedule
-from holdfast.wiring import schedules as wiring
 from tests.fleets.build import small_fleet
 from tests.fleets.deploying import Scene, component, play, service
 from tests.fleets.schedule_scene import JOB, Runs, at_five, behaves, hold, job, ordered, play_runs, state, with_job
@@ -276,13 +275,13 @@ def test_a_container_that_was_created_and_not_noted_is_created_again() -> None:
     play_runs(story, after_s=-1)
 
 
-def test_a_run_that_ended_with_its_machine_is_lost_and_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_ended_with_its_machine_is_lost_and_not_tried_again() -> None:
     """The exit code of a container that a boot has ended proves nothing."""
 
     async def story(one: Scene) -> None:
         await one.kill()
         one.machine.runtime.power_cut()
-        monkeypatch.setattr(wiring, "boot_id", lambda: "another boot")
+        one.machine.hardware.booted = "another boot"
         one.start()
         await asyncio.sleep(60)
         last = state(one).last

@@ -21,7 +21,6 @@ from holdfast.model.schedule import Schedule, ScheduleState
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.runtime import CreateContainer
 from holdfast.reconcile.schedule import LATE_S
-from holdfast.wiring import schedules as wiring
 from tests.fleets.deploying import Scene, image, play, service
 from tests.fleets.desks import OPERATOR
 from tests.fleets.schedule_scene import (
@@ -92,7 +91,7 @@ def test_a_run_by_order_that_does_not_begin_has_a_result(down_s: float, held: bo
 
 @pytest.mark.parametrize("down_s", [30.0, LATE_S + 60])
 def test_a_container_that_was_never_started_before_a_boot_is_made_again_in_time_or_missed(
-    down_s: float, monkeypatch: pytest.MonkeyPatch
+    down_s: float,
 ) -> None:
     """Its secrets are gone after a boot, and so may its time be."""
 
@@ -101,7 +100,7 @@ def test_a_container_that_was_never_started_before_a_boot_is_made_again_in_time_
             await asyncio.sleep(2)
             (before,) = Runs(one).containers()
             await one.kill()
-        monkeypatch.setattr(wiring, "boot_id", lambda: "another boot")
+        one.machine.hardware.booted = "another boot"
         await asyncio.sleep(down_s)
         one.start()
         await asyncio.sleep(40)

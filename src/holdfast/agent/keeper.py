@@ -9,7 +9,7 @@ from holdfast.model.fleet import FleetDocument, Node
 from holdfast.model.journal import Operation, StepRecord
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.order import VerifiedOrder
-from holdfast.model.revision import Tombstone
+from holdfast.model.revision import Entry, Tombstone
 
 Say = Callable[[str, dict[str, object]], None]  # one event of the log: its name and its fields
 Hints = Mapping[str, tuple[str, ...]]  # of the hub, unsigned: "standby", "released", "withdrawn" …
@@ -23,6 +23,7 @@ class Revision(Struct, frozen=True):
     document: FleetDocument
     node: Node
     tombstones: Mapping[str, Tombstone]  # of services that were removed, by address
+    awaited: Mapping[str, Entry] = {}  # services that run here once their data has come
 
 
 class OrderRun(Struct, frozen=True):

@@ -2,9 +2,10 @@
 part of a revision keeps no other from following it, nor the agent from checking in."""
 
 import asyncio
+from collections.abc import Callable
 
 from holdfast.agent.acceptance.accept import Accepting
-from holdfast.agent.keeper import Follower, Keeper, Settler
+from holdfast.agent.keeper import Follower, Keeper, Revision, Settler
 from holdfast.agent.keeping import Keeping
 from holdfast.errors import HoldfastError
 
@@ -17,13 +18,16 @@ class KeeperGroup:
         followers: tuple[Follower, ...],
         settlers: tuple[Settler, ...],
         accepting: Accepting,
+        effective: Callable[[Revision], Revision],
         keeping: Keeping,
     ) -> None:
+        """`effective` answers what of a revision can be followed now."""
         self.every = every
         self.is_behind = False  # a keeper could not follow the revision in force
         self._followers = followers
         self._settlers = settlers
         self._accepting = accepting
+        self._effective = effective
         self._keeping = keeping
 
     async def run(self) -> None:
@@ -42,7 +46,7 @@ class KeeperGroup:
         for keeper in self._followers:
             try:
                 if (revision := self._accepting.revision()) is not None:
-                    keeper.follow(revision)
+                    keeper.follow(self._effective(revision))
             except HoldfastError as trouble:
                 troubles.append(trouble)
         self.is_behind = bool(troubles)

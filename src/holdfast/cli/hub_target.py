@@ -4,6 +4,8 @@ import os
 
 from holdfast.errors import Invalid
 
+UNSERVED = "This is a ledger in a directory: no hub tells nodes of it, and whether anything runs is not known."
+
 
 def is_url(target: str) -> bool:
     """A hub is reached by URL, a ledger is a directory; anything else is an error at once."""
@@ -22,7 +24,7 @@ def running(target: str, use: str) -> str:
     if not is_url(target):
         raise Invalid(
             f"{target} is a ledger directory; {use} a running hub",
-            remedy="name it: --hub https://HOST:9555",
+            remedy="name it: --hub https://HOST:9555; to make one: holdfast hub init --help",
             code="no_hub",
         )
     return target

@@ -27,6 +27,7 @@ FOLDERS: Mapping[str, str] = {
     "volumes": "volume",
     "checkpoints": "checkpoint",
     "backups": "backup restore drill",
+    "moves": "migrate",
     "orders": "order resync",
     "nodes": "node",
     "edges": "edge ca",
@@ -40,7 +41,7 @@ FOLDERS: Mapping[str, str] = {
 # Named by the contract, built by later steps: refused with the code not_built.
 LATER = frozenset(
     """
-    exec run migrate need
+    exec run need
     grant query graph build image ui doctor
     """.split()  # noqa: SIM905 (a list of words reads best as words)
 )

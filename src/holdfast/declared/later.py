@@ -55,7 +55,10 @@ TABLE: Mapping[Row, Later] = {
         "not built yet: policies are not evaluated, so a rule neither allows nor forbids anything",
         "remove the table and its file in policies/ until a release announces it",
     ),
-    ("Node", "peer_calls", ""): Later("not built yet: agents do not call each other", _REMOVE),
+    ("Node", "peer_calls", "off"): Later(
+        "not built yet: agents call each other in a move only, which relay prevents",
+        'write peer_calls = "relay": then moves of this node go through the hub',
+    ),
     ("Node", "roles", "provider"): Later("not built yet: a provider serves no other node", _REMOVE_ROLE),
     ("Node", "roles", "builder"): Later("not built yet: a builder builds no images", _REMOVE_ROLE),
     ("Node", "direct", "on"): Later(

@@ -61,7 +61,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "proxy": "`public` is the default on an edge and listens on the internet; `internal` is the default on other "
         "nodes. `none`: containers are reached at the node's address without TLS; this needs `encrypted = true` in "
         "`[overlay]` and allows no public route",
-        "peer_calls": "which agents its agent may call",
+        "peer_calls": "which agents its agent may call, and be called by: those of its moves, or none (`relay`: the "
+        "data of its moves goes through the hub)",
         "direct": "whether its agent accepts commands without the hub; `on` has no effect yet",
         "labels": "your own facts about the node",
     },

@@ -38,6 +38,7 @@ ASKED: Mapping[Act, str] = {
     Act.DESTROY_DATA: _ORDERS,
     Act.OVERWRITE_DATA: "gate/copies.py",
     Act.DESTROY_COPY: "gate/copies.py",
+    Act.SET_ASIDE: "gate/copies.py",
     Act.ATTACH_DATA: _ORDERS,
 }
 
@@ -71,7 +72,6 @@ JUDGED: Mapping[Act, Judged] = {
 # The feature that will ask.
 NOT_BUILT: Mapping[Act, str] = {
     Act.VERIFY: "backups",
-    Act.SET_ASIDE: "restores and moves over existing data",
     Act.DESTROY_GUEST: "guests",
     Act.DECOMMISSION: "leaving a fleet",
     Act.BREAK_GLASS: "direct mode",

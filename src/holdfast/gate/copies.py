@@ -1,13 +1,19 @@
 """Whether data may be set aside, and copies of it put back or deleted: the only maker of the proofs that storage needs.
 Pure."""
 
+from collections.abc import Collection
+
+from holdfast.gate import spare
 from holdfast.gate.acts import ACT_OF, Act, Data, Provenance
-from holdfast.gate.authority import NOBODY, Authority, by_order
+from holdfast.gate.authority import NOBODY, Authority, by_order, by_revision
 from holdfast.gate.decide import Deed, Park, decide
-from holdfast.gate.facts import NO_THING, Facts, look, provenance
+from holdfast.gate.facts import NO_THING, Facts, data, look, provenance
+from holdfast.gate.spare import There
 from holdfast.model import backup_key
-from holdfast.model.checkpoint import fetched_id
+from holdfast.model.checkpoint import fetched_id, moved_id
 from holdfast.model.order import FETCHES, VerifiedOrder
+from holdfast.model.proven_address import ProvenAddress
+from holdfast.ports.allowed import Allowed
 from holdfast.ports.backup_target import Prunable
 from holdfast.ports.journal import Journal
 from holdfast.ports.scratch import Clearable, Drillable
@@ -16,6 +22,7 @@ from holdfast.ports.storage import (
     DataDirectory,
     Discardable,
     Disposable,
+    Placeable,
     Purgeable,
     Receivable,
     Restorable,
@@ -63,10 +70,33 @@ def may_fetch(backup: str, node: str, order: VerifiedOrder) -> Receivable | Park
     return lacking or Receivable(service, fetched_id(backup))
 
 
-def may_set_aside(service: str, node: str, order: VerifiedOrder) -> Purgeable | Park:
-    """A purge takes the checkpoints along: there may be something to lose even if the directory is empty."""
+def may_receive(service: str, epoch: int, node: str, proof: ProvenAddress) -> Receivable | Park:
+    """By the accepted revision, which moves the service to this node: beside the data, as what the epoch names."""
     facts = Facts(Provenance.FOREIGN, Data.MAYBE_ONLY_COPY)
-    lacking = _parked(Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, by_order(order)))
+    lacking = _parked(Deed(Act.FETCH, f"data.{service}", node, facts, by_revision(proof)))
+    return lacking or Receivable(service, moved_id(epoch))
+
+
+def may_place(copy: Receivable, present: DataDirectory | None, node: str, proof: ProvenAddress) -> Placeable | Park:
+    """By the same revision, while the service has no data here: whatever is there is set aside first."""
+    facts = Facts(Provenance.FOREIGN, data(present))
+    lacking = _parked(Deed(Act.OVERWRITE_DATA, f"data.{copy.service}", node, facts, by_revision(proof)))
+    return lacking or Placeable(copy)
+
+
+def may_move_aside(service: str, node: str, proof: ProvenAddress) -> Allowed | Park:
+    """What is in the place of data that moves here, by the revision that says so: it stays on this node."""
+    facts = Facts(Provenance.FOREIGN, Data.MAYBE_ONLY_COPY)
+    return decide(Deed(Act.SET_ASIDE, f"data.{service}", node, facts, by_revision(proof)))
+
+
+def may_set_aside(service: str, node: str, order: VerifiedOrder, *, is_needed: bool) -> Purgeable | Park:
+    """A purge takes the checkpoints along: there may be something to lose even if the directory is empty. `is_needed`:
+    a service of this node uses the data, or another node does not have all of it yet; no signature outweighs that. A
+    copy that this node keeps of a service that runs elsewhere is not needed."""
+    facts = Facts(Provenance.FOREIGN, Data.MAYBE_ONLY_COPY)
+    lacking = _needed(service, node) if is_needed else None
+    lacking = lacking or _parked(Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, by_order(order)))
     return lacking or Purgeable(service, order.order.id)
 
 
@@ -107,15 +137,32 @@ def may_clear(journal: Journal, service: str, id: str, path: str, node: str) -> 
 
 
 def may_prune(
-    key: str, *, is_own: bool, is_needed: bool, proven_stays: bool, node: str, authority: Authority
+    key: str, there: Collection[There], *, all_known: bool, node: str, authority: Authority
 ) -> Prunable | Park:
-    """One object of a backup, at its targets. `is_own`: this node signed the receipt it belongs to; `is_needed`: a
-    backup that is kept needs it; `proven_stays`: another backup, which was proven, stays at this target."""
-    service = backup_key.parse(key).service
-    made = Provenance.OWN_EARLIER if is_own else Provenance.FOREIGN
-    facts = Facts(made, Data.COPIED if proven_stays and not is_needed else Data.MAYBE_ONLY_COPY)
+    """One object of a backup, at one target. `there`: the backups of its service that are at this target now;
+    `all_known`: no receipt there is missing in it."""
+    parsed = backup_key.parse(key)
+    service, mine = parsed.service, [one for one in there if one.found.receipt.service == parsed.service]
+    made = Provenance.OWN_EARLIER if spare.is_own(parsed, mine, all_known, node) else Provenance.FOREIGN
+    facts = Facts(made, Data.COPIED if spare.is_spare(parsed, mine) else Data.MAYBE_ONLY_COPY)
     target = service if backup_key.node_of(service) else f"data.{service}"
     return _parked(Deed(Act.DESTROY_COPY, target, node, facts, authority)) or Prunable(key)
+
+
+def may_empty(key: str, *, node: str, proof: ProvenAddress) -> Prunable | Park:
+    """An object on the way of a move that this node handed over: it has the data, and the other node signed that it has
+    all of it."""
+    facts = Facts(Provenance.OWN_EARLIER, Data.COPIED)
+    deed = Deed(Act.DESTROY_COPY, f"data.{backup_key.parse(key).service}", node, facts, by_revision(proof))
+    return _parked(deed) or Prunable(key)
+
+
+def _needed(service: str, node: str) -> Park:
+    return Park(
+        f"may not purge data.{service} on {node}: service.{service} is applied there, or its data is still handed over",
+        "destroy",
+        f"holdfast ps {service}",
+    )
 
 
 def _parked(deed: Deed) -> Park | None:

@@ -12,6 +12,7 @@ from holdfast.lab.place import MOUNTS, Place
 from holdfast.lab.processes import NODE_MARK, Known
 
 READY_S_MAX = 10.0
+BOOT_ID, UUID = (f"/proc/sys/kernel/random/{name}" for name in ("boot_id", "uuid"))
 
 # The first process of the node's pid namespace: ending it ends the node, containers included. It waits for its
 # children all the time, so that orphans are reaped at once. /dev/shm is the node's own because podman keeps its locks
@@ -46,7 +47,15 @@ def _folders(place: Place, site: Site) -> list[str]:
         pairs += [own[kind], target]
     for name in ("lock", "netns"):
         os.makedirs(os.path.join(own["run"], name), exist_ok=True)
-    return pairs
+    return [*pairs, _new_boot(own["run"]), BOOT_ID]
+
+
+def _new_boot(folder: str) -> str:
+    """A file with another boot id than the last time: the kernel of this machine did not boot, the node does."""
+    path = os.path.join(folder, "boot_id")
+    with open(UUID, encoding="ascii") as fresh, open(path, "w", encoding="ascii") as file:
+        file.write(fresh.read())
+    return path
 
 
 def _hold(place: Place, blueprint: Blueprint, site: Site, folders: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ copy of its last one, whose entries also have `seen`. Large manifests are stored
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -18,18 +18,20 @@ from holdfast.model.ids import DIGEST_PATTERN
 FORMAT = "holdfast-archive-1"
 OBJECT_BYTES_MAX = 24 << 20  # of anything stored on a target
 PACK_BYTES = 16 << 20  # of content, at which a pack is closed
-PART_BYTES = 4 << 20
+PART_BYTES: Final = 4_194_304
 WHOLE_BYTES_MAX = PACK_BYTES  # a longer file is stored in parts: with its members a pack stays a small object
+WHOLE_PARTS_MAX = 16  # of a smaller size: a longer file is stored in them
 PART_SUFFIX = ".holdfast-part"
 PAGE_BYTES = 32 << 20  # of lines
 LINE_BYTES_MAX = 80 << 20
 LINES_BYTES_MAX = 512 << 20  # of one stored object
-PARTS_MAX = 400_000  # of a file: 1.6 TB
+PARTS_MAX = 400_000  # of a file: 1.6 TB in parts of 4 MiB, 26 GB in parts of 64 KiB
 SIZE_MAX = 1 << 53
 
 Hex = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
 Count = Annotated[int, Meta(ge=0, le=SIZE_MAX)]
 Id = Annotated[int, Meta(ge=0, lt=2**32 - 1)]
+PartBytes = Literal[65_536, 131_072, 262_144, 524_288, 1_048_576, 2_097_152, 4_194_304]
 
 
 class Purpose(Struct, frozen=True):
@@ -52,7 +54,7 @@ class Purpose(Struct, frozen=True):
 class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`previous`: digest of the manifest before, as stored. `dump`: the path of what a command of the service wrote, in
     the place of files; a command of the service brings it back. `covers`: `whole` or `partial` (M-91's default set).
-    `pages`: packs that have the lines before those here, in order."""
+    `pages`: packs that have the lines before those here, in order. `part_bytes`: of each part of a long file."""
 
     format: str = ""
     purpose: Purpose
@@ -66,10 +68,11 @@ class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
     volumes: tuple[str, ...] = ()
     covers: Literal["whole", "partial"] = "whole"
     pages: tuple[Hex, ...] = ()
+    part_bytes: PartBytes = PART_BYTES
 
 
 class Part(Struct, frozen=True, omit_defaults=True):
-    """4 MiB of a long file, or its end. Without a pack it is a hole."""
+    """`Header.part_bytes` of a long file, or its end. Without a pack it is a hole."""
 
     size: Annotated[int, Meta(ge=0, le=PART_BYTES)]
     sha256: str = ""
@@ -187,8 +190,9 @@ _ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
 def spoken(text: str) -> bytes:
     """The path again. Raises Corrupt for what `spelled` does not write."""
     path = text.encode()
-    if b"\\" in path:
-        path = _ESCAPE.sub(lambda found: b"\\" if found[1] == b"\\" else bytes([int(found[1][1:], 16)]), path)
+    if b"\\" not in path:
+        return path
+    path = _ESCAPE.sub(lambda found: b"\\" if found[1] == b"\\" else bytes([int(found[1][1:], 16)]), path)
     if spelled(path) != text:
         raise damaged(f"{text[:80]!r} is not a path")
     return path
@@ -206,8 +210,13 @@ def order_key(path: bytes, is_directory: bool) -> bytes:
     """Walk order as the order of bytes: in each directory first the files by name, then the directories by name, each
     followed by what is in it."""
     above, _, name = path.rpartition(b"/")
-    begin = b"".join(b"\2%s\0" % one for one in above.split(b"/")) if above else b""
+    begin = b"\2%s\0" % above.replace(b"/", b"\0\2") if above else b""
     return b"%s%s%s\0" % (begin, b"\2" if is_directory else b"\1", name)
+
+
+def whole_bytes_max(part_bytes: int) -> int:
+    """A longer file is stored in parts."""
+    return min(WHOLE_PARTS_MAX * part_bytes, WHOLE_BYTES_MAX)
 
 
 def part_name(path: bytes, number: int) -> bytes:

@@ -107,6 +107,10 @@ def service_of(prefix: str) -> str:
     return prefix.split("/")[1]
 
 
+def is_of_receipts(prefix: str) -> bool:
+    return prefix.endswith("/receipts/")
+
+
 def sealed(fleet: str, service: str, generation: int, kind: SealedKind, content: bytes) -> str:
     """The key of these bytes; `fleet` is the whole fleet id."""
     return parse(f"{fleet[:FLEET_DIGITS]}/{service}/g{generation}/{kind}/{digest(content)}").text

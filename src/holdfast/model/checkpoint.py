@@ -5,11 +5,17 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 FETCHED = "backup-"  # begins the ids of checkpoints that were backups
+MOVED = "move-"  # begins the ids of copies that another node handed over
 
 
 def fetched_id(backup: str) -> str:
     """The id of the checkpoint that a backup becomes on a node; `backup` is the digest of its receipt."""
     return f"{FETCHED}{backup[:16]}"
+
+
+def moved_id(epoch: int) -> str:
+    """The id of the copy that another node hands over in this epoch, and the maker of its volumes here."""
+    return f"{MOVED}{epoch}"
 
 
 class Taken(Struct, frozen=True, omit_defaults=True):

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from holdfast.model.move import Peer
 from holdfast.model.revision import DigestText, Entry, Tombstone
 from holdfast.model.route import EdgeRoute
 
@@ -29,6 +30,8 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     issuers: dict[str, bytes] = {}  # node → DER of its issuing certificate, for the nodes that edge routes use
     names: dict[str, Named] = {}  # by name of the service, for all services; where DNS is served
     more: dict[str, Entry] = {}  # resources of kinds without their own field, by address
+    handover: dict[str, Entry] = {}  # services of other nodes whose data this one hands over
+    peers: dict[str, Peer] = {}  # nodes that it hands data to, or gets it from
 
     @property
     def records(self) -> dict[str, str]:

@@ -28,3 +28,9 @@ def nested(service: Service, name: str) -> tuple[str, str] | None:
     sources = sorted({source(volume, name) for component in service.components for volume in component.volumes})
     pairs = ((inner, outer) for inner in sources for outer in sources if inner != outer)
     return next((pair for pair in pairs if pair[0].startswith(pair[1].rstrip("/") + "/")), None)
+
+
+def outside(service: Service, name: str) -> list[str]:
+    """What it mounts from elsewhere than its own directory."""
+    sources = {source(volume, name) for component in service.components for volume in component.volumes}
+    return sorted(path for path in sources if not path.startswith(f"{DATA_ROOT}/{name}/"))

@@ -22,6 +22,7 @@ class Passport(Struct, frozen=True, omit_defaults=True):
     revision: int = 0  # that brought the writers; 0: not known
     is_new: bool = False  # made just now: it takes what its image has there before a container gets it
     owner: str = ""  # the last declared owner that all of it was given to, or IN_DOUBT
+    epoch: int = 0  # of the deployment that wrote it last; 0: not known
     began: tuple[int, ...] = ()  # while no container has had it: the entries and bytes that it began with
 
     def admits(self, writers: frozenset[str], deployment: str) -> bool:

@@ -85,7 +85,9 @@ class ContainerState(Struct, frozen=True, omit_defaults=True):
 
 
 class RetiredData(Struct, frozen=True, omit_defaults=True):
-    """Data of a service that is not applied here any more; stays until a signed purge, which sets it aside first."""
+    """Data of a service that is not applied here any more; stays until a signed purge, which sets it aside first.
+
+    superseded: this node handed it over. fenced: it did not, and the service runs elsewhere by a newer epoch."""
 
     name: str
     path: str
@@ -96,6 +98,11 @@ class RetiredData(Struct, frozen=True, omit_defaults=True):
     until_s: float = 0.0  # it is deleted then, or later; 0.0 while it is in its place, or if only an order deletes it
     checkpoints: int = 0  # set aside with it
     checkpoints_bytes: int = 0
+    epoch: int = 0  # of the data; 0 if unknown
+    state: Literal["superseded", "fenced", ""] = ""  # "": the service was removed
+    target: str = ""  # the node that it was handed over to
+    digest: str = ""  # of the manifest that was handed over
+    left_s: float = 0.0  # when it was handed over, or this node heard that it runs elsewhere
 
 
 class Departure(Struct, frozen=True, omit_defaults=True):

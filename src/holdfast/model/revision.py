@@ -6,6 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.model import canonical
 from holdfast.model.ids import DIGEST_PATTERN, Digest
+from holdfast.model.move import Move
 from holdfast.model.route import PublicRoute
 
 FORMAT = 1
@@ -44,6 +45,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     dns: bool = False  # a node that answers for internal names
     names: tuple[str, ...] = ()  # internal names of a service, sorted
     public: dict[str, PublicRoute] = {}  # of a service, by hostname
+    move: Move | UnsetType = UNSET  # of a service whose data came, or comes, from another node
 
     @property
     def needs(self) -> tuple[str, ...]:

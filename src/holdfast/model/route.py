@@ -111,3 +111,4 @@ class EdgeRoute(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     mode: Mode = "l7"
     others: tuple[Place, ...] = ()  # nodes that may run it while its own node is silent (failover), first choice first
     pass_headers: tuple[str, ...] = ()
+    fenced: str = ""  # address of the node that had its data before a backup of it began here: nothing leads there

@@ -137,7 +137,8 @@ def _removed(address: str, entry: Entry, rules: Rules) -> Change:
     demands = grades.demands(Step(address, entry, None, lambda: b"", lambda: b"", rules=rules))
     node = "" if entry.node is UNSET else entry.node
     kind: ChangeKind = "destroy" if any(demand.gives_up_data for demand in demands) else "retire"
-    why = "no longer declared; its data stays on the node" if kind_of(address) == "service" else "no longer declared"
+    removed = "removed from the fleet"
+    why = f"{removed}; its data, if any, stays on the node" if kind_of(address) == "service" else removed
     notes = ("protected in the ledger: an apply refuses to remove it",) if entry.protect else ()
     return Change(address, kind, node, grade_of(demands), why, demands, removes=True, notes=notes)
 

@@ -57,7 +57,7 @@ def drain(name: str, applied: Applied, seen: Mapping[str, NodeObservation]) -> D
         if where.node == name:
             stays.append(f"{address} stays on {name}: {_why_it_stays(address, name, service, placer)}")
             continue
-        moved = replace(entry, node=where.node, epoch=entry.epoch + 1)
+        moved = replace(entry, node=where.node, epoch=entry.epoch + 1, move=msgspec.UNSET)
         closed = _closed_to(where.node, address, moved, entries, applied)
         if closed:
             stays.append(f"{address} stays on {name}: {where.node} cannot open its secrets; {_reseal(closed)}")
@@ -105,7 +105,7 @@ def _why_it_stays(address: str, node: str, service: Service, placer: Placer) -> 
     if service.node is not msgspec.UNSET:
         return f'pinned by node = "{node}"; change that in {file} and apply'
     if has_data(service):
-        return "its data is there, and moving data is not built yet (holdfast migrate)"
+        return f"its data is there; holdfast migrate {address[8:]} moves it with its data"
     if service.tier == "core":
         return f'tier = "core" places it on the hub node; pin it elsewhere with node = "…" in {file} and apply'
     others = "; ".join(f"{one.node} {one.reason}" for one in placer.rejected() if one.node != node)

@@ -19,7 +19,8 @@ from holdfast.model.ids import FLEET, TRUST
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
 
-NEWEST = 5  # what this release reads
+NEWEST = 6  # what this release reads
+MOVES = 6  # of data (model/move.py), judged by require_move
 NOT_ASKED: Mapping[str, int] = {}
 
 T = TypeVar("T")
@@ -173,6 +174,17 @@ def require(table: Table, contents: Mapping[str, bytes], applied: Applied | None
             _require_service(address, _read(contents, entry, address, Service), entry, applied, formats)
         elif address.startswith("alert."):
             _require_target(address, _read(contents, entry, address, AlertTarget), applied, formats)
+
+
+def require_move(entry: Entry, formats: Mapping[str, int]) -> None:
+    """Of a service whose data moves: its new node reads it, and the old one if it takes part; if not, the edges read
+    that nothing leads there any more."""
+    if entry.move is UNSET:
+        return
+    edges = sorted({route.edge for route in entry.public.values() if route.edge})
+    for node in (str(entry.node), *((entry.move.source,) if entry.move.hands_over else edges)):
+        if formats.get(node, MOVES) < MOVES:
+            raise too_old(node, "moves of data")
 
 
 def _read(contents: Mapping[str, bytes], entry: Entry, address: str, kind: type[T]) -> T:

@@ -5,6 +5,7 @@ from msgspec import UNSET, Raw
 from holdfast.model import canonical
 from holdfast.model.ids import FLEET
 from holdfast.model.manifest import Named, NodeManifest
+from holdfast.model.move import Peer
 from holdfast.model.revision import Entry, Table, Tombstone
 from holdfast.model.route import EdgeRoute, Place
 from holdfast.planning.kinds.every import kind_at
@@ -12,7 +13,7 @@ from holdfast.planning.kinds.kind import EVERY_NODE, Section
 from holdfast.planning.public_routes import carried
 
 _NO_NAMES = Raw()
-_SECTIONS: tuple[Section, ...] = ("services", "policies", "storage", "standby", "more")
+_SECTIONS: tuple[Section, ...] = ("services", "policies", "storage", "standby", "more", "handover")
 
 Sections = dict[Section, dict[str, Entry]]
 
@@ -47,6 +48,7 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
                 retired=gone,
                 edge=routes,
                 issuers=_issuers(table, routes) if routes else {},
+                peers=_peers(table, node, held),
                 names=names if entry.dns else _NO_NAMES,
             )
         )
@@ -87,8 +89,16 @@ def _edge_routes(table: Table) -> dict[str, dict[str, EdgeRoute]]:
                 route.mode,
                 others,
                 route.pass_headers,
+                _fenced(table, entry),
             )
     return found
+
+
+def _fenced(table: Table, entry: Entry) -> str:
+    """A source that hands its data over serves until then. One that does not may still run, and must not be used."""
+    if entry.move is UNSET or entry.move.hands_over:
+        return ""
+    return _address(table, entry.move.source)
 
 
 def _issuers(table: Table, routes: dict[str, EdgeRoute]) -> dict[str, bytes]:
@@ -96,6 +106,18 @@ def _issuers(table: Table, routes: dict[str, EdgeRoute]) -> dict[str, bytes]:
     nodes = {node for route in routes.values() for node in (route.node, *(other.node for other in route.others))}
     known = {node: table.entries[f"node.{node}"].identity for node in sorted(nodes) if f"node.{node}" in table.entries}
     return {node: one.certificate for node, one in known.items() if one is not UNSET and one.certificate}
+
+
+def _peers(table: Table, node: str, held: Sections) -> dict[str, Peer]:
+    """The other node of each move of this one that is a handover."""
+    moves = [entry.move for entry in held["services"].values() if entry.move is not UNSET and entry.move.hands_over]
+    others = {move.source for move in moves} | {str(entry.node) for entry in held["handover"].values()}
+    entries = {name: table.entries.get(f"node.{name}") for name in sorted(others - {node})}
+    return {
+        name: Peer(entry.identity.key, entry.address)
+        for name, entry in entries.items()
+        if entry is not None and entry.identity is not UNSET
+    }
 
 
 def _names(table: Table) -> Raw:

@@ -16,8 +16,8 @@ from holdfast.planning import identity, overlay, secrets
 from holdfast.planning.edges import Edges, proxy_of
 from holdfast.planning.formats import NOT_ASKED
 from holdfast.planning.kinds.node import serves_names
-from holdfast.planning.placement import drained_nodes, has_data
-from holdfast.planning.service_entry import moved_data, reached, serving_metadata
+from holdfast.planning.pins import Places
+from holdfast.planning.service_entry import reached, serving_metadata
 from holdfast.planning.step import between
 from holdfast.planning.table import tombstones
 
@@ -27,8 +27,8 @@ T = TypeVar("T")
 def plan_rollback(target: Table, applied: Applied, reads: Mapping[str, int] = NOT_ASKED) -> Plan:
     """A new revision with the content of an older one; epochs and tombstones only ever grow. `reads`: node → the newest
     format that its verified pulse names."""
-    reached_by = _Redrafted(target, applied)
-    entries = {}
+    entries, places = {}, Places(applied)
+    reached_by = _Redrafted(target, applied, places.contents)
     for address, entry in target.entries.items():
         now, stone = applied.table.entries.get(address), applied.table.tombstones.get(address)
         if address.startswith("node."):
@@ -38,14 +38,13 @@ def plan_rollback(target: Table, applied: Applied, reads: Mapping[str, int] = NO
             entries[address] = entry
             continue
         newest = now.epoch if now else (stone.epoch + 1 if stone else entry.epoch)
-        entry = _off_drained(address, entry, now, applied)
-        if now is not None and now.node != entry.node:
-            _refuse_moving_data(address, now, entry, applied)
-            newest += 1
-        entries[address] = reached_by.service(address, replace(entry, epoch=newest))
+        entry = places.of(address, entry)
+        moves = now is not None and now.node != entry.node
+        move = now.move if now is not None and not moves else UNSET
+        entries[address] = reached_by.service(address, replace(entry, epoch=newest + moves, move=move))
     table = Table(entries, tombstones(applied.table, entries, applied.head.number + 1))
     secrets.require_purpose(table, applied, secrets.Uses(formats=reads))
-    return between(table, applied, {}, {}, secrets.doubts(table, applied.contents), reads)
+    return between(table, applied, places.fresh, {}, secrets.doubts(table, applied.contents), reads)
 
 
 def _with_identity(target: Entry, now: Entry | None, applied: Applied) -> Entry:
@@ -59,8 +58,8 @@ class _Redrafted:
     """The current addresses, edges and names of nodes and services of an older revision: names follow its settings,
     addresses and edges the current ones. What an older release did not record is recorded too."""
 
-    def __init__(self, target: Table, applied: Applied) -> None:
-        self._contents = applied.contents
+    def __init__(self, target: Table, applied: Applied, contents: Mapping[str, bytes]) -> None:
+        self._contents = contents
         self._fleet = self._read(target.entries[FLEET].digest, FLEET, FleetDocument)
         self._nodes = {
             name: self._read(entry.digest, f"node.{name}", Node) for name, entry in target.of_kind("node").items()
@@ -81,17 +80,3 @@ class _Redrafted:
         service = self._read(entry.digest, address, Service)
         declared = replace(entry, hostnames=serving_metadata(service)[2])
         return reached(address[8:], service, declared, self._fleet.settings, self._edges, must=False)[0]
-
-
-def _off_drained(address: str, target: Entry, now: Entry | None, applied: Applied) -> Entry:
-    """What moved off a drained node does not go back to it, unless it was pinned there in that revision."""
-    if now is None or now.node == target.node or target.node not in drained_nodes(applied.table):
-        return target
-    service = msgspec.json.decode(content(applied.contents, target.digest, address), type=Service)
-    return target if service.node is not UNSET else replace(target, node=now.node)
-
-
-def _refuse_moving_data(address: str, now: Entry, target: Entry, applied: Applied) -> None:
-    for entry in (now, target):
-        if has_data(msgspec.json.decode(content(applied.contents, entry.digest, address), type=Service)):
-            raise moved_data(address[8:], str(now.node), str(target.node))

@@ -47,8 +47,8 @@ def reached(
 
 def moved_data(name: str, source: str, target: str) -> NotPermitted:
     return NotPermitted(
-        f"service.{name} has data on {source}, and moving data is not built yet (holdfast migrate), so it cannot "
-        f"move to {target}",
-        remedy=f'keep it there: set node = "{source}" in services/{name}.toml',
+        f"service.{name} has data on {source}, which an apply does not move to {target}",
+        remedy=f"holdfast migrate {name} --to {target}; or keep it there: "
+        f'set node = "{source}" in services/{name}.toml',
         code="moves_data",
     )

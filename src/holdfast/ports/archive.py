@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast.model.archive import Header, Purpose
+from holdfast.model.archive import PART_BYTES, Header, PartBytes, Purpose
 
 
 class Rules(Struct, frozen=True):
@@ -20,9 +20,12 @@ class Rules(Struct, frozen=True):
 
 class PackJob(Struct, frozen=True, kw_only=True):
     """`top`: the directory to archive. `home`: the archiver's own directory for this service and generation: its copy
-    of the last manifest, what a cut run had shipped, and objects on their way. `alive`: packs that every target has;
+    of the last manifest, what a cut run had shipped, and objects on their way. `alive`: packs that the target has;
     None: all that were shipped once. `vacuum`: SQLite databases are copied by SQLite itself (M-93). `dump`: a file
-    elsewhere that is archived as `header.dump`, a name directly in `top`; it is deleted, however the job ends."""
+    elsewhere that is archived as `header.dump`, a name directly in `top`; it is deleted, however the job ends.
+    `part_bytes`: long files are stored in parts of this size; after another size in the same `home` they are stored
+    again. `tidy`: packs that are mostly dead are written again; without it, a pass ships what changed and no more.
+    `urgent`: a service waits for it, so it does not yield to other work."""
 
     top: str
     home: str
@@ -32,11 +35,15 @@ class PackJob(Struct, frozen=True, kw_only=True):
     vacuum: bool = True
     dump: str = ""
     alive: tuple[str, ...] | None = None
+    part_bytes: PartBytes = PART_BYTES
+    tidy: bool = True
+    urgent: bool = False
 
 
 class UnpackJob(Struct, frozen=True, kw_only=True):
     """`manifest`: as stored; `digest`: what the signed receipt says of it. `top`: an empty directory. `home`: the
-    archiver's own, for objects on their way."""
+    archiver's own, for objects on their way. `keep`: `home` also keeps what `update` compares with.
+    `urgent`: as in PackJob."""
 
     manifest: bytes
     digest: str
@@ -44,9 +51,18 @@ class UnpackJob(Struct, frozen=True, kw_only=True):
     purpose: Purpose
     home: str
     top: str = ""
+    keep: bool = False
+    urgent: bool = False
 
     def __repr__(self) -> str:  # never the key
-        return f"UnpackJob(digest={self.digest!r}, purpose={self.purpose!r}, top={self.top!r})"
+        return f"{type(self).__name__}(digest={self.digest!r}, purpose={self.purpose!r}, top={self.top!r})"
+
+
+class UpdateJob(UnpackJob, frozen=True, kw_only=True):
+    """`top`: has exactly what the last `unpack` with `keep`, or the last `update`, in this `home` left there, and no
+    service has it: delete `home` before one gets it."""
+
+    keep: bool = True
 
 
 class Progress(Struct, frozen=True):
@@ -113,6 +129,12 @@ class Archiver(Protocol):
         not empty; Failed: no room."""
         ...
 
+    async def update(self, job: UpdateJob, fetch: Fetch, tell: Tell) -> Unpacked:
+        """Bring `top` to this manifest: only what differs is fetched and written; complete and durable on return. After
+        an error or a crash the same call, or one with another manifest, ends right. Raises as `unpack`; Conflict: `top`
+        is not the directory that `home` knows: empty it, and unpack."""
+        ...
+
     async def verify(self, job: UnpackJob, fetch: Fetch, tell: Tell) -> Sequence[Flaw]:
         """Open every object and compare every file's content; writes nothing. Empty: a restore would succeed."""
         ...
@@ -123,4 +145,8 @@ class Archiver(Protocol):
 
     async def export(self, job: UnpackJob, fetch: Fetch, path: str, tell: Tell) -> Unpacked:
         """One plain tar.zst at `path`, which must not exist."""
+        ...
+
+    async def forget(self, home: str) -> None:
+        """Delete this directory of the archiver with all that it keeps there. Does nothing if there is none."""
         ...

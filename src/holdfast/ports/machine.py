@@ -12,6 +12,10 @@ class Machine(Protocol):
 
     def arch(self) -> str: ...
 
+    def boot(self) -> str:
+        """The id of the current boot: another one after each boot. "" if it is not known."""
+        ...
+
     def disks(self) -> Sequence[DiskRoom]:
         """Of the directories that this program uses, the most important first. May block as long as a disk does."""
         ...

@@ -5,6 +5,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from holdfast.ports.runtime import ImageDirectory
+
 
 class Drillable(Struct, frozen=True):
     """Proof that a backup of this service may be unpacked into scratch. Only gate/copies.py makes it."""
@@ -34,9 +36,14 @@ class Scratch(Protocol):
         """The path of a new, empty directory. One that is there already is a Conflict."""
         ...
 
-    def volume(self, proof: Drillable, place: str) -> str:
-        """The path of a place in it (`uploads`; "" is all of it). What the backup did not bring is made as an empty
-        directory, with owner and mode of the same place of the service."""
+    def lacks(self, proof: Drillable, place: str) -> bool:
+        """Whether it is a volume (`uploads`; a path inside one is none) that the backup did not bring."""
+        ...
+
+    def volume(self, proof: Drillable, place: str, image: ImageDirectory | None = None, owner: str = "") -> str:
+        """The path of a place in it (`uploads`; "" is all of it). What the backup did not bring is made: a volume with
+        what the image has, as a new one of a service begins; else an empty directory, with owner and mode of the same
+        place of the service. `owner` (`UID:GID`) is declared for it."""
         ...
 
     def found(self) -> Sequence[str]:

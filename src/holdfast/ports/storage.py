@@ -84,6 +84,13 @@ class Receivable(Struct, frozen=True):
     id: str
 
 
+class Placeable(Struct, frozen=True):
+    """Proof that a copy from elsewhere may become the data of its service, which has none here. Only gate/copies.py
+    makes it."""
+
+    copy: Receivable
+
+
 class Purgeable(Struct, frozen=True):
     """Proof that the purge `order` may set the data of this service aside. Only gate/copies.py makes it."""
 
@@ -183,6 +190,15 @@ class Copies(Protocol):
 
     def drop_received(self, proof: Receivable) -> None:
         """Delete what is not complete. Does nothing if there is none."""
+        ...
+
+    def resume(self, proof: Receivable) -> str | None:
+        """The path of what an earlier `receive` began; None if there is nothing."""
+        ...
+
+    def take_in(self, proof: Placeable, drop: Collection[str] = ()) -> None:
+        """What was written there becomes the data of the service, durably and in one step, but for the names in `drop`,
+        which are deleted. A directory of the service that has content is a Conflict. Done again: nothing more."""
         ...
 
     def stage(self, proof: Restorable) -> str:

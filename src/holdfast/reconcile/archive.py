@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import get_args
 
-from holdfast.model.archive import Entry, PackRow
+from holdfast.model.archive import PART_BYTES, Entry, PackRow, PartBytes
 from holdfast.ports.archive import Rules
 
 DEFAULT_SET = ("*.toml", "*.db", "*.pem")  # M-91
 SIDE_FILES = ("-wal", "-shm", "-journal")  # of an SQLite database; its copy needs none of them
 SQLITE_MAGIC = b"SQLite format 3\0"
+PARTS_WANTED = 1 << 16
 LIVE_SHARE_MIN = 0.5  # a pack of which less is needed is written again
 WILD = frozenset("*?[")
 
@@ -58,18 +60,28 @@ def keeps_part(before: Entry | None, number: int, sha256: str, usable: "Usable")
     return part.pack if part.sha256 == sha256 and usable.is_usable(part.pack) else ""
 
 
-class Usable:
-    """Packs whose content need not be stored again: every target has them, and they are not mostly dead."""
+def part_bytes_for(size_bytes: int) -> PartBytes:
+    """Of files that are stored again and again while they change in place: small, and not more of them than a manifest
+    bears that is read each time. `size_bytes`: of all files; one of them may have all of it."""
+    fits = (part_bytes for part_bytes in get_args(PartBytes) if size_bytes <= part_bytes * PARTS_WANTED)
+    return next(fits, PART_BYTES)
 
-    def __init__(self, rows: Iterable[PackRow], alive: Sequence[str] | None) -> None:
+
+class Usable:
+    """Packs whose content need not be stored again: every target has them, and they are not mostly dead
+    (`tidy`)."""
+
+    def __init__(self, rows: Iterable[PackRow], alive: Sequence[str] | None, tidy: bool = True) -> None:
         live = None if alive is None else frozenset(alive)
         self.rows = {row.digest: row for row in rows if live is None or row.digest in live}
-        self._good = {digest for digest, row in self.rows.items() if not is_mostly_dead(row)}
+        self._good = {digest for digest, row in self.rows.items() if not (tidy and is_mostly_dead(row))}
 
     def is_usable(self, pack: str) -> bool:
         return pack in self._good
 
     def has(self, entry: Entry) -> bool:
+        if not entry.parts:
+            return not entry.pack or entry.pack in self._good
         return all(pack in self._good for pack in entry.packs())
 
 

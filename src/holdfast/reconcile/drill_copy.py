@@ -21,6 +21,11 @@ class Copy(Struct, frozen=True):
     spec: ContainerSpec
     places: tuple[str, ...]
 
+    @property
+    def reader(self) -> str:
+        """The container that reads its image, for volumes that the backup did not bring."""
+        return f"{self.name}-image"
+
 
 class Staged(Struct, frozen=True):
     """Everything that a drill makes, by name: noted before any of it exists."""
@@ -74,7 +79,9 @@ def network_of(fleet: str, service: str, token: str) -> str:
 
 def staged(guest: Guest, token: str, every: tuple[Copy, ...]) -> Staged:
     network = every[0].spec.network
-    return Staged(guest.service, f"{guest.service}-{token}", network, tuple(copy.name for copy in every))
+    readers = (copy.reader for copy in every if copy.places)
+    containers = (*(copy.name for copy in every), *readers)
+    return Staged(guest.service, f"{guest.service}-{token}", network, containers)
 
 
 def addresses(subnet: str, every: tuple[Copy, ...]) -> dict[str, Closed]:

@@ -4,7 +4,7 @@ A removed service has a tombstone here and goes at once. A moved service without
 its new node has it: without that report both run, which does no harm, and the service is never down.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from holdfast.model.container import Guest
 from holdfast.model.manifest import NodeManifest
@@ -16,4 +16,13 @@ def serves_on(manifest: NodeManifest, address: str, serving: Guest | None, relea
         return False
     if address in manifest.services or address in manifest.standby or address in manifest.retired:
         return False  # wanted; or released by the hub; or removed
-    return not any(part.spec.mounts for part in serving.parts)
+    return not _has_data(serving)
+
+
+def with_data(guests: Mapping[str, Guest]) -> set[str]:
+    """Of these services, the ones that write into a directory of their node while they are active."""
+    return {name for name, guest in guests.items() if guest.active and _has_data(guest)}
+
+
+def _has_data(guest: Guest) -> bool:
+    return any(part.spec.mounts for part in guest.parts)

@@ -23,6 +23,7 @@ NOTES: Mapping[str, str] = {
     "run_awaited": "a deployment waits for a run of a schedule",
     "run_unknown": "something runs in addition",
     "still_moving": "the old node serves",
+    "unconfirmed": "the service runs; the hub has not confirmed it since the boot",
     "undeclared_volume": "the service runs; its data is kept in no volume",
     "without_effect": "a declared key has no effect",
 }

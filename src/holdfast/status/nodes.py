@@ -5,6 +5,8 @@ The command line derives them; a hub that shows old or forged reports is a findi
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from holdfast.model.alert_codes import OVER
 from holdfast.model.applied import Applied, recorded_key
 from holdfast.model.duration import aged
@@ -78,8 +80,17 @@ def not_as_applied(nodes: Mapping[str, VerifiedReport], applied: Applied, now_s:
     found: list[StatusFinding] = []
     for name, one in sorted(nodes.items()):
         if one.report is not None and not one.is_old:
-            found += service_findings.findings(name, one.report, applied, now_s)
+            those = service_findings.findings(name, one.report, applied, now_s)
+            found += [_of_silent(each, name) for each in those] if one.silence else those
     return found
+
+
+def _of_silent(one: StatusFinding, node: str) -> StatusFinding:
+    """A rollout may be over by now, and its logs cannot be read (N58)."""
+    if one.code != "rollout_settling":
+        return one
+    text = f"{one.message}, as {node} reported before it became silent"
+    return replace(one, message=text, remedy=f"holdfast node show {node}")
 
 
 def not_reported(nodes: Mapping[str, VerifiedReport], applied: Applied) -> list[StatusFinding]:

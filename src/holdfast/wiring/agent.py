@@ -11,6 +11,7 @@ from holdfast.wiring.events import stderr_event
 
 if TYPE_CHECKING:
     from holdfast.adapters.fleet_link.signed_requests import SignedRequests
+    from holdfast.adapters.tls.peer import PeerTls
     from holdfast.agent.agent import Agent
     from holdfast.agent.local_api.listener_switch import Opened
     from holdfast.agent.membership import Membership
@@ -145,6 +146,7 @@ class SystemAgent:
 
         with self.lock(), self._present(member, running) as tell:
             agent, ports = build_agent(self, member, running, self._box, tell)
+            gc.collect()  # what building left, before what stays is set aside
             gc.freeze()
             gc.enable()  # off in commands (ADR 0003), but an agent goes on
             watchdog_us = self._box.environ.get("WATCHDOG_USEC", "")
@@ -236,7 +238,8 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
     key = home.key(None)
     journal, acceptance = home.agent_stores()
     runtime = Podman(running.podman_socket or None, running.run_dir, auth_files=running.registry_auth)
-    opener = age.from_ssh_key(box.disk.read(path(NODE_KEY_FILE), file.FILE_BYTES_MAX) or b"", path(NODE_KEY_FILE))
+    private = box.disk.read(path(NODE_KEY_FILE), file.FILE_BYTES_MAX) or b""
+    opener = age.from_ssh_key(private, path(NODE_KEY_FILE))
     secret_files = DirectorySecretFiles(os.path.join(running.run_dir, "secrets", node))
     return Ports(
         link=home.link(member, key),
@@ -271,18 +274,31 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
         name_server=Dnsmasq(os.path.join(running.run_dir, f"dns-{node}")),
         resolver=DnspythonResolver(),
         notifier=partial(notifier_of, running.alert_networks),
-        backups=_backup_ports(home, member, running, key, opener),
+        backups=_backup_ports(home, member, running, box, key, private, opener),
         drills=DrillPorts(DirectoryScratch(running.data_dir), InsideProber(runtime.connect, runtime.exec)),
         data_dir=running.data_dir,
         say=stderr_event,
     )
 
 
+def _peer_tls(private: bytes, box: "SystemToolbox") -> "PeerTls":
+    from holdfast.adapters.tls.peer import PeerTls
+
+    return PeerTls(private, box.clock)
+
+
 def _backup_ports(
-    home: SystemAgent, member: "Membership", running: "Running", key: "IdentityKey", opener: "Opener"
+    home: SystemAgent,
+    member: "Membership",
+    running: "Running",
+    box: "SystemToolbox",
+    key: "IdentityKey",
+    private: bytes,
+    opener: "Opener",
 ) -> "BackupPorts":
     from holdfast.adapters.archive.process import ProcessArchiver
     from holdfast.adapters.backup_target.hub import HubTarget
+    from holdfast.adapters.move_lines.tls import TlsLines
     from holdfast.adapters.own_files.directory import StateFiles
     from holdfast.adapters.sealing.age import AgeSealer
     from holdfast.adapters.sealing.identities import AgeIdentities
@@ -293,6 +309,8 @@ def _backup_ports(
     return BackupPorts(
         archiver=ProcessArchiver(),
         target=HubTarget(home.requests(member, key), ssh_key.fingerprint(ssh_key.parse(member.hub_key))),
+        passage=HubTarget(home.requests(member, key), "", "/v1/move-objects"),
+        lines=TlsLines(home.path("moves"), lambda: _peer_tls(private, box)),
         open=target_opener(home.path("mounts"), os.path.join(running.run_dir, "storage")),
         sealer=AgeSealer(),
         opener=opener,

@@ -11,7 +11,7 @@ from holdfast.agent.acceptance.log import AcceptanceLog
 from holdfast.agent.acceptance.parked import ParkedNotes
 from holdfast.agent.acceptance.rules_note import RulesNote
 from holdfast.agent.agent import Agent
-from holdfast.agent.keeper import Act, Keepers
+from holdfast.agent.keeper import Act, Keepers, Revision
 from holdfast.agent.keeper_group import KeeperGroup
 from holdfast.agent.link import report
 from holdfast.agent.link.audit_copy import AuditCopy
@@ -34,6 +34,7 @@ from holdfast.agent.orders.running import Running
 from holdfast.agent.orders.stream_orders import StreamOrders
 from holdfast.agent.orders.streams import Streams
 from holdfast.agent.services.rollout.inventory import ContainerInventory
+from holdfast.model.manifest import NodeManifest
 from holdfast.wiring.agent_parts import Common, Ports
 
 
@@ -45,6 +46,7 @@ def agent_of(
     keepers: Keepers,
     inventory: ContainerInventory,
     streams: Streams | None,
+    effective: Callable[[Revision], Revision],
     confirmed: Callable[[], None],
 ) -> tuple[Agent, Reporter, OrderLife]:
     member = common.member
@@ -84,8 +86,10 @@ def agent_of(
         followers=keepers.followers,
         settlers=keepers.settlers,
         accepting=accepting,
+        effective=effective,
         keeping=common.keeping,
     )
+    common.follow.connect(group.follow)
     agent = Agent(
         keepers=group,
         accepting=accepting,
@@ -98,7 +102,13 @@ def agent_of(
     return agent, reporter, life
 
 
-def accepting_of(ports: Ports, common: Common, folding: AuditFolding, anchored: Store) -> Accepting:
+def accepting_of(
+    ports: Ports,
+    common: Common,
+    folding: AuditFolding,
+    anchored: Store,
+    leaving: Callable[[NodeManifest | None, NodeManifest | None], None],
+) -> Accepting:
     member = common.member
     return Accepting(
         acceptance=ports.acceptance,
@@ -121,6 +131,7 @@ def accepting_of(ports: Ports, common: Common, folding: AuditFolding, anchored: 
             fleet=member.fleet,
             node=member.node,
         ),
+        leaving=leaving,
         fleet=member.fleet,
         node=member.node,
     )

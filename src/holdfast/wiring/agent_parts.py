@@ -9,10 +9,13 @@ from holdfast.agent.lanes import Lanes
 from holdfast.agent.link.pace import Pace
 from holdfast.agent.membership import Membership
 from holdfast.agent.services.data.checkpoints import Checkpoints
+from holdfast.agent.services.data.passports import Passports
 from holdfast.agent.services.data.restore import Restore
+from holdfast.agent.services.data.volumes import Volumes
 from holdfast.agent.services.door import Door
 from holdfast.agent.services.keeper import Services
 from holdfast.agent.services.orders import ServiceOrders
+from holdfast.agent.services.pacing import Pacing
 from holdfast.agent.services.records import Records
 from holdfast.agent.services.rollout.containers import Containers, SecretDelivery
 from holdfast.agent.services.rollout.images import Images
@@ -33,6 +36,7 @@ from holdfast.ports.handshake import Handshake
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.ports.journal import Journal
 from holdfast.ports.machine import Machine
+from holdfast.ports.move_lines import MoveLines
 from holdfast.ports.name_server import NameServer, Resolver
 from holdfast.ports.notifier import MakeNotifier
 from holdfast.ports.own_files import OwnFiles
@@ -47,11 +51,13 @@ from holdfast.ports.storage import Storage
 
 
 class BackupPorts(Struct, frozen=True, kw_only=True):
-    """`target` is the hub's store, `open` makes the others; `own` are the files of the node itself; `home` is the
-    archiver's own directory."""
+    """`target` is the hub's store, `open` makes the others; `passage` is the hub's mailbox for moves, `lines` is the
+    direct way; `own` are the files of the node itself; `home` is the archiver's own directory."""
 
     archiver: Archiver
     target: BackupTarget
+    passage: BackupTarget
+    lines: MoveLines
     open: OpenTarget
     sealer: Sealer
     opener: Opener
@@ -107,6 +113,7 @@ class Common(Struct, frozen=True):
     pace: Pace
     report: Wake  # called when something in the report changed
     services: Wake  # called when the services are to be looked at
+    follow: Wake  # called when more, or less, of the revision in force can be followed
 
 
 class ServiceSide(Struct, frozen=True):
@@ -122,4 +129,7 @@ class ServiceSide(Struct, frozen=True):
     door: Door
     checkpoints: Checkpoints
     restore: Restore
+    passports: Passports
+    volumes: Volumes
+    pacing: Pacing
     changed: Wake  # called when the containers or the records changed

@@ -27,7 +27,7 @@ from holdfast.agent.backups.sources import Sources
 from holdfast.agent.backups.store import Store
 from holdfast.agent.backups.targets.attached import Targets
 from holdfast.agent.backups.targets.copying import Copying
-from holdfast.agent.backups.targets.spread import Nearest, Spread
+from holdfast.agent.backups.targets.spread import Nearest, Proving, Spread
 from holdfast.agent.backups.targets.watching import TargetWatch
 from holdfast.agent.backups.times import DeclaredTimes
 from holdfast.agent.orders.order_steps import OrderSteps
@@ -38,7 +38,7 @@ from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
 class BackupSide(Struct, frozen=True):
-    """The keepers of backups and their targets, and those of their parts that drills use."""
+    """The keepers of backups and their targets, and those of their parts that drills and moves use."""
 
     keeper: Backups
     watch: TargetWatch
@@ -49,6 +49,8 @@ class BackupSide(Struct, frozen=True):
     declared: Declarations
     loading: Loading
     times: DeclaredTimes
+    nearest: Fetching
+    ways: WayBack
 
 
 def side(
@@ -98,13 +100,14 @@ def side(
     fetching = Fetching(store=nearest, archiver=own.archiver, generations=generations, home=own.home)
     loading = _loading(ports, services, declared)
     under_way = UnderWay(common.time.now_s, changed)
+    ways = _way_back(ports, services, declared, under_way, loading, fleet)
     restoring = Restoring(
         fetching=fetching,
         storage=ports.storage,
         checkpoints=services.checkpoints,
         restore=services.restore,
         steps=OrderSteps(ports.journal, ports.clock),
-        ways=_way_back(ports, services, declared, under_way, loading, fleet),
+        ways=ways,
         left=_left(declared),
         node=node,
     )
@@ -132,7 +135,9 @@ def side(
         targets=targets, copying=copying, declared=declared, time=common.time, notes=notes, changed=changed
     )
     changed.connect(made.show)
-    return BackupSide(made, watch, books, nearest, spread, fetching, declared, loading, times)
+    proving = Store(Proving(targets), fleet)
+    proof = Fetching(store=proving, archiver=own.archiver, generations=generations, home=own.home)
+    return BackupSide(made, watch, books, proving, spread, proof, declared, loading, times, fetching, ways)
 
 
 def _loading(ports: Ports, services: ServiceSide, declared: Declarations) -> Loading:
@@ -162,7 +167,8 @@ def _way_back(
 
     def parts(service: str) -> tuple[Part, ...]:
         wanted = services.wanted.read()
-        return wanted.guests[service].parts if wanted is not None and service in wanted.guests else ()
+        found = {**wanted.awaited, **wanted.guests} if wanted is not None else {}
+        return found[service].parts if service in found else ()
 
     return WayBack(
         declared=declared,

@@ -10,6 +10,7 @@ from holdfast.agent.services.data.asides import Asides
 from holdfast.agent.services.data.attach import AttachData
 from holdfast.agent.services.data.checkpoints import Checkpoints
 from holdfast.agent.services.data.filling import Filling
+from holdfast.agent.services.data.left import LeftBook, LeftData
 from holdfast.agent.services.data.mounts import Mounts
 from holdfast.agent.services.data.passports import Passports
 from holdfast.agent.services.data.purge import Purge
@@ -34,7 +35,14 @@ class Kept(Struct, frozen=True):
     retired: Retired
 
 
-def kept(ports: Ports, common: Common, vouch: Vouch, door: Door, changed: Callable[[], None]) -> Kept:
+def kept(
+    ports: Ports,
+    common: Common,
+    vouch: Vouch,
+    door: Door,
+    left: LeftBook,
+    changed: Callable[[], None],
+) -> Kept:
     storage, journal, node = ports.storage, ports.journal, common.member.node
     passports = Passports(journal=journal, storage=storage, key=ports.key, fleet=common.member.fleet, node=node)
     mounts = Mounts(storage, vouch, node, ports.data_dir)
@@ -49,7 +57,7 @@ def kept(ports: Ports, common: Common, vouch: Vouch, door: Door, changed: Callab
     checkpoints = Checkpoints(storage=storage, passports=passports, journal=journal, node=node, changed=changed)
     asides = Asides(storage=storage, journal=journal, clock=ports.clock, node=node)
     retired = Retired(
-        storage=storage,
+        left=LeftData(storage, passports, left),
         volumes=volumes,
         checkpoints=checkpoints,
         asides=asides,

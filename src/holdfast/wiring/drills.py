@@ -12,6 +12,7 @@ from holdfast.agent.drills.notes import Notes
 from holdfast.agent.drills.remains import Remains
 from holdfast.agent.drills.rounds import Rounds
 from holdfast.agent.drills.trial import Trial
+from holdfast.agent.drills.volumes import Volumes
 from holdfast.agent.services.rollout.health_checks import HealthChecks
 from holdfast.agent.wake import Wake
 from holdfast.model.backup_report import BackupMade
@@ -43,7 +44,12 @@ def keeper(
             choosing=choosing,
             fetching=backups.fetching,
             scratch=ports.drills.scratch,
-            trial=Trial(_copies(ports, common, services, backups), ports.drills.scratch, common.time),
+            trial=Trial(
+                _copies(ports, common, services, backups),
+                Volumes(services.door, ports.drills.scratch),
+                ports.drills.scratch,
+                common.time,
+            ),
             remains=remains,
             records=services.records,
             time=common.time,

@@ -40,6 +40,8 @@ from holdfast.hub.hub_time import HubTime
 from holdfast.hub.ledger import reading
 from holdfast.hub.ledger.legacy import LegacySource
 from holdfast.hub.ledger.salvage import Salvage
+from holdfast.hub.moves import word_rule
+from holdfast.hub.moves.sweeping import Sweeping
 from holdfast.hub.nodes import newcomer
 from holdfast.hub.nodes.call_node import Dialling
 from holdfast.hub.nodes.check_in import CheckInHandler
@@ -90,8 +92,10 @@ def fleet(
     notifiers: Sequence[Notifier] = (),
     knock: Knock | None = None,
     disks: Callable[[], Sequence[DiskRoom]] = lambda: (),
+    mailbox: BackupStore | None = None,
     say: Say = lambda event, fields: None,
 ) -> HubFleet:
+    """`mailbox` has the objects of moves."""
     time, wake = HubTime(clock), asyncio.Event()
     registry = Registry(hub, store, pace, partial(newcomer.load, store, time))
     alarms = Alarms(store, clock, make_notifier, notifiers, CronCalendar())
@@ -104,9 +108,10 @@ def fleet(
     traffic = FindingWatch(registry, store, alerts, time)
     own_disk = OwnDisk(disks, store, alerts)
     moves, withdrawals = MoveReleases(registry, edges), DnsWithdrawals(registry, time)
+    sweeping = (Sweeping(mailbox),) if mailbox is not None else ()
     watched = WatchedFleet(
         registry=registry,
-        commits=(standby, alarms, services, convergence, moves, withdrawals, CommitAudit(hub, audit)),
+        commits=(standby, alarms, services, convergence, moves, withdrawals, CommitAudit(hub, audit), *sweeping),
         reports=(standby, changes, services, traffic, own_disk, convergence, moves, withdrawals),
         hints=(standby, moves, withdrawals),
         findings=(FleetFindings(registry, time, standby), standby, own_disk, alarms),
@@ -205,7 +210,7 @@ class HubParts:
         key, private = hub_identity.identity(path, self._disk, self._random)
         names = (*own_names(plain_host(serving.host)), *serving.names)
         store, nonces, audit = self._state(serving.state_dir)
-        pinned = reading.pin(store)
+        pinned, mailbox = reading.pin(store), _moves(serving.state_dir)
         made = fleet(
             hub=hub,
             store=store,
@@ -217,6 +222,7 @@ class HubParts:
             notifiers=_commanded(serving.alert_command),
             knock=Dialling(hub, store, HttpAgentLink(key, self._clock, self._random)).knock,
             disks=_disks(serving.state_dir),
+            mailbox=mailbox,
             say=stderr_event,
         )
         return Parts(
@@ -233,6 +239,7 @@ class HubParts:
             founding=pinned.fleet if pinned is not None else "",
             declared=hub.trust if isinstance(hub, LegacySource) else None,
             backups=_backups(hub, serving.state_dir),
+            moves=mailbox,
         )
 
     def _state(self, state_dir: str | None) -> tuple[LedgerStore, Nonces, AuditLog]:
@@ -264,6 +271,13 @@ def _backups(hub: HubReader, state_dir: str | None) -> BackupStore | None:
         return None
     objects = StoreDirectory(os.path.join(state_dir, "backups"))
     return BackupStore(objects, ReceiptRule(hub), Deletion(hub, objects))
+
+
+def _moves(state_dir: str | None) -> BackupStore | None:
+    """Any object of a move may be deleted by its nodes: the source has the data."""
+    if state_dir is None:
+        return None
+    return BackupStore(StoreDirectory(os.path.join(state_dir, "moves")), word_rule.check, lambda key: True)
 
 
 def _commanded(alert_command: str) -> tuple[Notifier, ...]:

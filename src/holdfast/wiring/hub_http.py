@@ -19,6 +19,7 @@ from holdfast.hub.http.handlers.audit import Audit
 from holdfast.hub.http.handlers.backups import Backups
 from holdfast.hub.http.handlers.commits import Commits
 from holdfast.hub.http.handlers.description import Description
+from holdfast.hub.http.handlers.moves import Moves
 from holdfast.hub.http.handlers.nodes import Nodes, SalvageStore
 from holdfast.hub.http.handlers.orders import Orders
 from holdfast.hub.http.handlers.revisions import Revisions
@@ -88,6 +89,7 @@ class Parts(Struct, frozen=True):
     founding: str = ""  # the fleet this ledger is pinned to
     declared: Trust | None = None  # of a fleet directory that is served unsigned
     backups: BackupStore | None = None  # None: this hub has no disk of its own
+    moves: BackupStore | None = None  # the same; objects of moves
 
 
 def daemon(parts: Parts, host: str, port: int) -> Daemon:
@@ -162,6 +164,7 @@ def handlers(parts: Parts, limiter: Limiter) -> "Mapping[type, object]":
         Revocations(fleet.revocations),
         Audit(fleet.views),
         Backups(hub, parts.backups, _ordered(fleet.registry)),
+        Moves(hub, parts.moves),
     )
     return {type(handler): handler for handler in made}
 

@@ -13,6 +13,7 @@ from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.acceptance.anchors import Store
 from holdfast.agent.acceptance.vouching import Vouching
 from holdfast.agent.agent import Agent
+from holdfast.agent.booting.keeper import BootWait
 from holdfast.agent.disks.keeper import Disks
 from holdfast.agent.drills.books import Books
 from holdfast.agent.figures.keeper import Figures
@@ -26,8 +27,11 @@ from holdfast.agent.link.audit_folding import AuditFolding
 from holdfast.agent.link.pace import Pace
 from holdfast.agent.link.report import Reporter
 from holdfast.agent.membership import Membership
+from holdfast.agent.moves.books import Books as MoveBooks
+from holdfast.agent.moves.effective import Effective
 from holdfast.agent.orders.order_life import OrderLife
 from holdfast.agent.orders.streams import Streams
+from holdfast.agent.services.data.left import LeftBook
 from holdfast.agent.services.keeper import Services
 from holdfast.agent.services.orders import ServiceOrders
 from holdfast.agent.services.rollout.images import Images
@@ -35,7 +39,8 @@ from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.agent.time import NodeTime
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.agent.wake import Wake
-from holdfast.wiring import backups, drills, schedules
+from holdfast.model.manifest import NodeManifest
+from holdfast.wiring import backups, drills, moves, schedules
 from holdfast.wiring.agent_link import accepting_of, agent_of
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 from holdfast.wiring.services import service_side
@@ -70,31 +75,47 @@ def build(
     time = time or NodeTime(ports.clock, ports.journal)
     findings = findings or Findings(time.now_s, ports.say)
     keeping = Keeping(findings, ports.say)
-    common = Common(member, time, findings, keeping, Lanes(), Pace(ports.random), Wake(), Wake())
+    common = Common(member, time, findings, keeping, Lanes(), Pace(ports.random), Wake(), Wake(), Wake())
     folding = AuditFolding(ports.audit, ports.clock)
-    accepting = accepting_of(ports, common, folding, anchored)
+    moved = Wake()
+    move_books = MoveBooks(ports.journal, moved)
+    left = LeftBook(ports.journal, move_books.out, time.now_s)
+
+    def leaving(before: NodeManifest | None, after: NodeManifest | None) -> None:
+        move_books.leaving(before, after)
+        left.leaving(before, after)
+
+    accepting = accepting_of(ports, common, folding, anchored, leaving)
     traffic = traffic_side(ports, common)
     vouch = Vouching(accepting, ports.acceptance).of
-    services = service_side(ports, common, traffic, vouch)
-    schedule, figures = schedules.keeper(ports, common, services), _figures(ports, common, services)
+    services = service_side(ports, common, traffic, vouch, left)
+    (schedule, plans), figures = schedules.keeper(ports, common, services), _figures(ports, common, services)
     drilled = Wake()
     books = Books(ports.journal, drilled)
     stored = backups.side(ports, common, accepting, services, vouch, books.proven)
     backup, targets, drill = stored.keeper, stored.watch, drills.keeper(ports, common, services, stored, books, drilled)
+    move, ways = moves.keeper(ports, common, services, stored, plans, move_books, moved, vouch)
     silence, disks = _hub_silence(ports, common, accepting), _disks(ports, common)
+    boot = _boot_wait(ports, common, accepting, services)
     proxy, edges, routes, dns = traffic.proxy, traffic.edges, traffic.certificates, traffic.dns
+    effective = Effective(move_books, services.passports, ports.storage)
     keepers = Keepers(
         every=(
             *(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, targets, figures),
-            *(silence, disks),
+            *(ways, move, silence, disks, boot),
         ),
-        followers=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, figures, silence),
+        followers=(
+            *(ways, move, certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, figures),
+            silence,
+        ),
         hint_takers=(services.keeper, dns, silence),
-        reports=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, figures),
+        reports=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, figures, move),
         settlers=(services.keeper,),
         actors=(certificates, services.keeper, schedule, backup, drill),
     )
-    agent, reporter, life = agent_of(ports, common, accepting, folding, keepers, services.inventory, streams, confirmed)
+    agent, reporter, life = agent_of(
+        ports, common, accepting, folding, keepers, services.inventory, streams, effective.of, confirmed
+    )
     return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter, life, keepers)
 
 
@@ -107,6 +128,20 @@ def _hub_silence(ports: Ports, common: Common, accepting: Accepting) -> HubSilen
         findings=common.findings,
         is_level=lambda: accepting.is_level,
         report=common.report,
+        node=common.member.node,
+    )
+
+
+def _boot_wait(ports: Ports, common: Common, accepting: Accepting, services: ServiceSide) -> BootWait:
+    return BootWait(
+        facts=ports.journal,
+        findings=common.findings,
+        pacing=services.pacing,
+        is_level=lambda: accepting.is_level,
+        wanted=services.wanted.read,
+        wake=common.services,
+        pace=common.pace,
+        boot=ports.machine.boot(),
         node=common.member.node,
     )
 

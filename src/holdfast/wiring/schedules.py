@@ -1,6 +1,5 @@
 """Build the keeper of schedules."""
 
-from holdfast.adapters.audit_log.file import boot_id
 from holdfast.adapters.calendar.cronsim import CronCalendar
 from holdfast.agent.schedules.attempts import Attempts
 from holdfast.agent.schedules.books import Books
@@ -12,13 +11,14 @@ from holdfast.agent.wake import Wake
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
-def keeper(ports: Ports, common: Common, services: ServiceSide) -> Schedules:
+def keeper(ports: Ports, common: Common, services: ServiceSide) -> tuple[Schedules, Books]:
+    """With its books, which a move takes along."""
     changed, notes = Wake(), Notes(common.findings)
 
     def running(service: str) -> set[str]:
         return {one.spec for one in services.containers.of(service) if one.running}
 
-    declared = Declarations(ports.acceptance.blob, services.records, running)
+    declared = Declarations(ports.acceptance.blob, services.records, running, lambda: services.pacing.withholds_data)
     books = Books(ports.journal, notes, changed)
     runs = Runs(
         books=books,
@@ -35,7 +35,7 @@ def keeper(ports: Ports, common: Common, services: ServiceSide) -> Schedules:
         time=common.time,
         keeping=common.keeping,
         notes=notes,
-        boot=boot_id(),
+        boot=ports.machine.boot(),
     )
     made = Schedules(
         declared=declared,
@@ -48,4 +48,4 @@ def keeper(ports: Ports, common: Common, services: ServiceSide) -> Schedules:
     )
     changed.connect(made.wake)
     services.changed.connect(made.looked)
-    return made
+    return made, books

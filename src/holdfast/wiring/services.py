@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from holdfast.agent.services.agenda import Agendas
 from holdfast.agent.services.container_status import ContainerStatus
+from holdfast.agent.services.data.left import LeftBook
 from holdfast.agent.services.data.undeclared import Undeclared
 from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.door import Door, Vouch
@@ -63,7 +64,7 @@ class Parts(Struct, frozen=True):
     vouch: Vouch
 
 
-def _parts(ports: Ports, common: Common, vouch: Vouch) -> Parts:
+def _parts(ports: Ports, common: Common, vouch: Vouch, left: LeftBook) -> Parts:
     fleet, findings, changed, felt = common.member.fleet, common.findings, Wake(), Wake()
     door = Door(ports.runtime, ports.journal, vouch, common.member.node)
     return Parts(
@@ -81,14 +82,14 @@ def _parts(ports: Ports, common: Common, vouch: Vouch) -> Parts:
         crashes=CrashLoops(ports.clock, findings, ports.journal, changed),
         images=Images(ports.runtime),
         networks=Networks(ports.runtime, door, fleet),
-        data=data.kept(ports, common, vouch, door, changed),
+        data=data.kept(ports, common, vouch, door, left, changed),
         door=door,
         vouch=vouch,
     )
 
 
-def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch) -> ServiceSide:
-    lanes, parts = common.lanes, _parts(ports, common, vouch)
+def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch, left: LeftBook) -> ServiceSide:
+    lanes, parts = common.lanes, _parts(ports, common, vouch, left)
     containers = _containers(ports, common, traffic, parts)
     here = _here(common, traffic, parts)
     rollouts = _rollouts(ports, common, traffic, parts, containers, here)
@@ -155,6 +156,9 @@ def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch) -
         parts.door,
         parts.data.checkpoints,
         restore,
+        parts.data.passports,
+        parts.data.volumes,
+        parts.pacing,
         parts.changed,
     )
 

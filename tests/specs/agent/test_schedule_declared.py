@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from holdfast.adapters.journal.memory import MemoryJournal
-from holdfast.agent.schedules.declared import NOT_DEPLOYED, Declarations, Declared
+from holdfast.agent.schedules.declared import NOT_CONFIRMED, NOT_DEPLOYED, Declarations, Declared
 from holdfast.agent.services.records import Record, Records
 from holdfast.model.container import Mount, Part
 from holdfast.model.schedule import Schedule
@@ -21,11 +21,12 @@ def declared(
     applied: str = "d2",
     held: bool = False,
     running: tuple[str, ...] = (),
+    withholds_data: bool = False,
 ) -> Declarations:
     """`serving` is of the deployment d1; the deployment `by` declares the schedule."""
     records = Records(MemoryJournal(), lambda: None)
     records.keep("shop", Record(applied=applied, serving=guest(serving, deployment="d1"), held=held))
-    found = Declarations(lambda digest: None, records, lambda service: set(running))
+    found = Declarations(lambda digest: None, records, lambda service: set(running), lambda: withholds_data)
     found.found[KEY] = Declared(Schedule("nightly", "db", "@daily", (cmd,)), True, by)
     return found
 
@@ -35,6 +36,11 @@ def test_a_new_command_gets_data_only_when_its_deployment_serves() -> None:
     assert declared("old").idle(KEY) == ""
     assert declared("new", by="d1").idle(KEY) == "", "a record of an earlier release does not name the commands"
     assert declared("new", replace(BASE, runs=())).idle(KEY) == "", "it has no data"
+
+
+def test_after_a_boot_a_run_with_data_waits_for_the_hub() -> None:
+    assert declared("old", withholds_data=True).idle(KEY) == NOT_CONFIRMED
+    assert declared("old", replace(BASE, runs=("old",)), withholds_data=True).idle(KEY) == "", "it has no data"
 
 
 def test_between_stop_and_start_of_a_rollout_what_served_does_not_run() -> None:

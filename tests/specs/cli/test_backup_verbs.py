@@ -188,7 +188,9 @@ def test_a_receipt_that_its_node_did_not_sign_is_unproven_and_chosen_by_no_comma
 
 def test_a_backup_is_named_by_the_beginning_of_its_id_and_of_no_other(tmp_path: Path) -> None:
     def story(desk: Desk) -> None:
-        assert desk.box.fails(2, "backup", "show", "web")["code"] == "not_found"
+        none = desk.box.fails(2, "backup", "show", "web")
+        assert none["code"] == "not_found" and "holdfast backup web --wait" in none["remedy"]
+        assert "proven" not in none["message"], "that word means a drill (N52)"
         digests = [desk.stored(number) for number in range(1, 18)]  # two of them begin alike
         assert desk.box.shows("backup", "show", "web")["sequence"] == 17, "the newest"
         assert desk.box.shows("backup", "show", "web", digests[4][:12])["sequence"] == 5

@@ -280,6 +280,9 @@ def test_a_hostname_whose_service_does_not_work_is_not_live_n17(
         one.says(one.state(phase), containers=(ContainerState("web", "web", status),))  # type: ignore[arg-type]
         (found,) = asks(one, "status", code=1)
         assert found["status"] == word
+        said = one.operator.does("edge", "status", code=1)
+        why = {"held": "stopped on w1 by an order: holdfast start web", "down": "no container of it works on w1"}[word]
+        assert f"\n  service      {why}" in said, "it showed only what was well (N57)"
         (row,) = one.operator.shows("ps", "web")["services"]
         assert row["urls"] == [] and row["not_public"] == {HOST: word}
         well, ill = ContainerState("web", "web", "running"), ContainerState("web", "web", "unhealthy", replica=1)

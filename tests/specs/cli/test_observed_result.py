@@ -342,7 +342,8 @@ def test_nothing_to_do_waits_for_what_is_under_way_and_for_nobody_who_is_silent(
         assert (one.clock.passed_s, one.operator.held.asked) == (passed_s, asked)
         one.says(one.state("settling"))
         one.then(lambda: one.says(one.state("converged")))
-        assert "No changes" in one.operator.does("deploy", "web")
+        said = one.operator.does("deploy", "web")
+        assert "No changes: service.web matches the applied revision " in said, "of the others it says nothing (N48)"
         assert one.operator.held.then == []
         looked, asked = one.operator.held.looked, one.operator.held.asked
         assert json.loads(one.operator.does("apply", "--json"))["success"]

@@ -367,6 +367,18 @@ def test_purge_names_the_node_that_has_the_data_and_never_touches_what_is_applie
     scene(tmp_path, story)
 
 
+def test_purge_of_a_stale_copy_says_where_the_service_runs(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        copy = RetiredData("web", "/srv/web", 3 * 1024**2, 17, epoch=1, state="superseded", target="w1")
+        w2.said = {"retired": (copy,)}
+        at_once(w2.says(heartbeat=True, **w2.word()))
+        text = box.does("purge", "web", "-n", "w2", "--yes")
+        assert text.startswith("/srv/web on w2 (superseded; the service runs on w1): 3.0 MiB in 17 files will be set")
+        assert w1.did == [] and w2.did == [("purge", "data.web")]
+
+    scene(tmp_path, story)
+
+
 def test_force_cleanup_reaches_what_is_left_of_a_service_that_is_gone(tmp_path: Path) -> None:
     def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
         rig.commit(small_fleet({"new": 1}, ("w1", "w2"), (ALICE, BOB)))

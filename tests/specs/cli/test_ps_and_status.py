@@ -8,9 +8,11 @@ from msgspec.structs import replace
 from holdfast.cli import main
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.services import ps
+from holdfast.cli.services.copies import stale
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Component, Service
 from holdfast.model.hub_status import StatusFinding
+from holdfast.model.move import Move
 from holdfast.model.node_view import NodeView
 from holdfast.model.report import ContainerState, NamesState, NodeFinding, RetiredData
 from holdfast.status.nodes import merged
@@ -65,6 +67,21 @@ def test_ps_tells_restarts_and_the_last_exit_n20(tmp_path: Path) -> None:
         text = one.operator.does("ps").splitlines()
         assert "restarting" in text[1] and " 8 " in text[1] and "137 oom" in text[1]
         assert "main is restarting (8 restarts, last exit 137 oom) on w1" in one.operator.does("status")
+
+    scene(tmp_path, story)
+
+
+def test_a_service_that_no_hub_confirmed_since_a_boot_is_marked(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        found = NodeFinding("unconfirmed", "no hub confirmed it", "holdfast node show w1", START_S, "service.web")
+        one.says(one.state("converged"), containers=(main_of(),), findings=(found,))
+        (row,) = one.operator.shows("ps")["services"]
+        assert (row["status"], row["unconfirmed"]) == ("running", True)
+        assert "web/main (unconfirmed)" in one.operator.does("ps")
+        assert "no hub confirmed it" in one.operator.does("status")
+        assert "no hub confirmed it" not in one.operator.does("status", "--check", code=1), "it runs"
+        one.says(one.state("converged"), containers=(main_of(),))
+        assert one.operator.shows("ps")["services"][0]["unconfirmed"] is False
 
     scene(tmp_path, story)
 
@@ -245,6 +262,11 @@ def test_what_settles_is_held_or_unwell_is_said_and_what_is_fine_is_not(tmp_path
         assert codes() == set()
         one.says(one.state("settling", step="pull"), containers=(main_of(status="unhealthy"),))
         assert codes() == {"rollout_settling"}
+        one.operator.held.lie = lambda view: replace(view, status="unhealthy")
+        (silent,) = [each for each in one.operator.shows("status")["findings"] if each["code"] == "rollout_settling"]
+        assert silent["message"].endswith(", as w1 reported before it became silent"), "N58"
+        assert silent["remedy"].startswith("holdfast node show w1"), "N58: its logs cannot be read"
+        one.operator.held.lie = lambda view: view
         away = NodeFinding("runtime_unavailable", "podman does not answer", "podman info", START_S)
         one.says(one.state("settling"), containers=(main_of(status="unknown"),), findings=(away,))
         assert codes() == {"service_unknown"}, "no rollout is under way (T9)"
@@ -295,6 +317,37 @@ def test_copies_are_what_runs_stands_still_or_is_left_as_data(tmp_path: Path) ->
             {"service": "old", "node": "w1", "epoch": 2, "state": "stopped"},
             {"service": "web", "node": "w1", "epoch": 3, "state": "running"},
         ]
+
+    scene(tmp_path, story)
+
+
+def test_stale_copies_are_named_with_the_node_that_has_the_service_instead(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        manifest, backup = "b" * 64, "c" * 64
+        moved = RetiredData(
+            "web", "/srv/web", 4096, 3, 1, epoch=2, state="superseded", target="w2", digest=manifest, left_s=START_S
+        )
+        one.says(one.state("converged"), retired=(moved,))
+        (copy,) = [found for found in one.operator.shows("status")["copies"] if found["state"] == "superseded"]
+        assert copy == {
+            "service": "web", "node": "w1", "epoch": 2, "state": "superseded", "target": "w2", "digest": manifest,
+            "left_s": START_S,
+        }  # fmt: skip
+        shown = "Copies of services that run elsewhere: web on w1 (superseded, epoch 2; runs on w2); holdfast retired"
+        assert shown in one.operator.does("status")
+        (row,) = one.operator.shows("retired")["retired"]
+        assert (row["state"], row["epoch"], row["target"], row["digest"]) == ("superseded", 2, "w2", manifest)
+        assert row["left"] == "2023-11-14T22:13:20Z" and "holdfast purge web -n w1" in row["purge"]
+        text = one.operator.does("retired")
+        assert f"superseded 2023-11-14T22:13:20Z: handed over to w2 (manifest {manifest[:16]}, epoch 2)" in text
+        one.says(one.state("converged"), retired=(replace(moved, state="fenced", target="", digest=""),))
+        applied = one.rig.hub.applied()
+        assert applied is not None
+        entry = replace(applied.table.entries["service.web"], node="w2", epoch=3, move=Move("w1", backup))
+        nodes = verify(one.rig.desk.nodes(), applied, one.rig.clock.now_s()).nodes
+        table = replace(applied.table, entries={**applied.table.entries, "service.web": entry})
+        (fenced,) = stale(nodes, replace(applied, table=table))
+        assert (fenced.state, fenced.epoch, fenced.target, fenced.digest) == ("fenced", 2, "w2", backup)
 
     scene(tmp_path, story)
 

@@ -126,6 +126,15 @@ def test_nothing_in_a_plan_begins_a_line_of_its_own() -> None:
     assert len(forged.splitlines()) == len(honest.splitlines())
 
 
+def test_images_are_shown_also_of_a_service_whose_content_the_ledger_has_n60() -> None:
+    """Of a second service with the same file, and of one that a rollback brings back."""
+    entry = {"digest": "d", "images": {"web:1\nNo changes.": "sha256:0"}}
+    table = msgspec.json.encode({"entries": {"service.b": entry}})
+    create = Change("service.b", "create", "w1", "apply", "")
+    text = printed(Plan(NO_HEAD, (create,), "apply", Candidate(b"", table, {}, ())))
+    assert "      image web:1⏎No changes." in text.splitlines()
+
+
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_is_created_is_shown_harmlessly(verbose: bool) -> None:
     """The contents of a saved plan are somebody else's bytes."""
@@ -189,10 +198,11 @@ def test_a_long_value_is_cut_where_it_changes() -> None:
         ("service.x", FieldChange("components[a]", {"name": "a"}, None), 'components[a]: {"name":"a"} removed'),
         ("fleet", FieldChange("settings.removals_max", 9, None), "settings.removals_max: 9 → 3"),
         ("unheard.of", FieldChange("x", 1, None), "x: 1 removed"),
+        ("service.x", FieldChange("image a:1", f"sha256:{'0' * 64}", None), "image a:1: sha256:000000000000… removed"),
     ],
 )
 def test_a_field_that_is_left_out_has_its_default(address: str, field: FieldChange, shown: str) -> None:
-    """N42: `replicas: 4 removed` was shown for 4 → 1."""
+    """N42: `replicas: 4 removed` was shown for 4 → 1. N56: a digest was cut in its last characters."""
     change = Change(address, "update", "w1", "apply", "", fields=(field,))
     assert f"      {shown}" in printed(Plan(NO_HEAD, (change,), "apply", None)).splitlines()
 

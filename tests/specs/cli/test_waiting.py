@@ -7,7 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.cli.terminal import Terminal
+from holdfast.cli.waiting.awaiter import Awaited
 from holdfast.model.alert_codes import OVER
+from holdfast.model.deployment import StepResult
 from holdfast.model.report import NodeFinding
 from holdfast.status.blockers import OF_NODE, OF_SERVICE
 from tests.fleets.build import START_S
@@ -74,6 +76,38 @@ def test_a_silent_node_is_named_at_once_n32(tmp_path: Path) -> None:
         assert "no contact with w1" in one.operator.err.getvalue().strip().splitlines()[-2]
 
     scene(tmp_path, story)
+
+
+def test_a_node_that_becomes_silent_during_its_rollout_is_named_in_every_reminder_n47(tmp_path: Path) -> None:
+    """The reminders had only the step that it reported last, with seconds that went on."""
+
+    async def story(one: Scene) -> None:
+        seen = one.operator.held.nodes_named
+
+        def silent(names: Any) -> Any:
+            answer = seen(names)
+            return replace(answer, nodes=tuple(replace(view, status="unhealthy") for view in answer.nodes))
+
+        def dies() -> None:
+            one.says(one.state("settling", step="healthy web 0"))
+            one.operator.held.nodes_named = silent  # type: ignore[method-assign]
+
+        one.then(dies)
+        deploys(one, code=6)
+        lines = [line for line in one.operator.err.getvalue().splitlines() if line.startswith("still waiting")]
+        assert len(lines) > 2
+        for line in lines:
+            assert "w1 is silent (last contact " in line and "; it continues when it is back; w1  web  " in line
+
+    scene(tmp_path, story)
+
+
+def test_a_reminder_has_the_reason_of_a_step_once_n47() -> None:
+    step = StepResult("backend", "running", 100.0, message="w1 does not serve it yet")
+    one = Awaited("e1", HOST, f"edge e1 {HOST}: ", is_settled=False, steps=(step,), message=step.message)
+    assert one.text(115.0, whole=True) == f"edge e1 {HOST}: backend 15 s, w1 does not serve it yet"
+    other = replace(one, message="it was refused")
+    assert other.text(115.0, whole=True) == f"edge e1 {HOST}: backend 15 s, w1 does not serve it yet: it was refused"
 
 
 def test_a_terminal_shows_it_as_well(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ EFFECTS: dict[str, dict[str, str]] = {
     },
     "Node": {
         "name": "test_a_pin_overrides_the_tier_m_36",
+        "peer_calls": "test_a_node_that_may_call_no_other_moves_through_the_hub",
         "roles": "test_core_goes_to_the_hub_node_m_35",
         "address": "test_an_edge_is_told_where_its_hostnames_lead_and_whom_to_believe_there_m81",
         "public_address": "test_a_public_record_that_leads_elsewhere_is_a_warning_only_m_80",
@@ -229,6 +230,7 @@ VALUES: dict[Key, set[str]] = {
     ("Node", "link"): {"poll", "dial"},
     ("Node", "reconcile"): {"converge", "observe"},
     ("Node", "orphans"): {"report", "stop", "remove"},
+    ("Node", "peer_calls"): {"declared", "relay"},
     ("Node", "proxy"): {"internal", "public", "none"},
     ("Storage", "type"): {"local-dir", "usb", "s3", "restic"},
     ("Storage", "class"): {"fast", "slow"},

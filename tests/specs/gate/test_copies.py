@@ -72,9 +72,15 @@ SET_ASIDE = {name: wrong for name, wrong in WRONG.items() if not name.startswith
 
 @pytest.mark.parametrize("wrong", SET_ASIDE)
 def test_an_order_sets_the_data_that_it_names_aside(wrong: str) -> None:
-    assert copies.may_set_aside("web", NODE, order("purge")) == Purgeable("web", purge().id)
-    found = copies.may_set_aside("web", NODE, SET_ASIDE[wrong]("purge", {}))  # type: ignore[no-untyped-call]
+    assert copies.may_set_aside("web", NODE, order("purge"), is_needed=False) == Purgeable("web", purge().id)
+    signed = SET_ASIDE[wrong]("purge", {})  # type: ignore[no-untyped-call]
+    found = copies.may_set_aside("web", NODE, signed, is_needed=False)
     assert isinstance(found, Park) and found.grade == "destroy" and found.sign.startswith("holdfast ")
+
+
+def test_no_order_purges_data_that_a_service_or_a_move_still_needs() -> None:
+    found = copies.may_set_aside("web", NODE, order("purge"), is_needed=True)
+    assert isinstance(found, Park) and "may not purge data.web on w1" in found.reason
 
 
 def test_an_order_to_set_aside_deletes_nothing_and_one_to_adopt_brings_nothing_back() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from holdfast.agent.local_api import api
 from holdfast.cli import main
-from holdfast.cli.noun import LATER
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.verbs import VERBS
 from holdfast.errors import Invalid
@@ -77,12 +76,6 @@ def test_what_was_said_in_those_calls_is_said() -> None:
     assert fields(ContainerState) >= {"service", "status"}
 
 
-@pytest.mark.parametrize("verb", ["migrate"])
-def test_calls_of_the_master_that_are_not_built_are_said_not_to_be(verb: str) -> None:
-    """M-44: Migrate; drop a row here when its verb is built, and test that."""
-    assert "not_built" in refused(verb) and verb in LATER
-
-
 def test_the_agent_is_upgraded_on_its_node_by_a_verb_that_is_not_built_yet() -> None:
     """M-32: a verb of the agent, never a deployment; until it is there, the words are refused."""
     assert not [verb for verb in VERBS if verb.startswith("agent upgrade")]
@@ -104,6 +97,7 @@ DUTIES = {
     "say how the hub is": "read-status",
     "store sealed backups": "write-backup",
     "delete backups that no kept one needs": "delete-backup",
+    "pass sealed data of a move from one node to another": "hand-over",
 }
 
 
@@ -136,12 +130,13 @@ def test_the_hub_has_no_hands() -> None:
 
 
 def test_nothing_of_a_node_reaches_another_through_the_hub() -> None:
-    """M-60, I-15: no relay between nodes: what they may ask for is their own, at the other end of a stream is the
-    operator who ordered it (tests/contracts/test_relay.py), and backups are those of services that the signed revision
-    gives to the node (tests/scenarios/test_hub_backups.py)."""
+    """M-60, I-15, C-12: no relay between nodes but for the sealed data of a move, between the two nodes that the
+    signed revision names (tests/specs/hub/test_move_access.py). What they may ask for is their own, at the other end
+    of a stream is the operator who ordered it (tests/contracts/test_relay.py), and backups are those of services that
+    the signed revision gives to the node (tests/scenarios/test_hub_backups.py)."""
     of_nodes = {name for name, kinds in permissions.ALLOWED.items() if "node" in kinds and "anonymous" not in kinds}
     backups = {"read-backup", "write-backup", "delete-backup"}
-    assert of_nodes - backups == {
+    assert of_nodes - backups - {"hand-over"} == {
         *("join", "check-in", "salvage", "stream", "read-head", "read-links", "read-own-content"),
     }
 
@@ -159,9 +154,12 @@ def test_every_host_runs_the_same_agent_and_there_is_no_other_program() -> None:
     assert units == {f"holdfast-{name}.service" for name in ("agent", "hub", "mounts", "proxy")}
 
 
-def test_no_agent_has_a_way_to_another_agent() -> None:
-    """I-15: its room knows the port to its hub and no other client."""
+def test_no_agent_has_a_way_to_another_agent_but_that_of_a_declared_move() -> None:
+    """I-15: its room knows the port to its hub, that of moves, through which only objects of a move go to a node that
+    the accepted revision names, and no other client. tests/scenarios/test_move_ways.py has the calls of a run."""
     room = ROOT / "src" / "holdfast" / "agent"
+    ways = {str(path.relative_to(room)) for path in room.rglob("*.py") if "ports.move_lines" in path.read_text()}
+    assert ways == {"moves/ways/keeper.py", "moves/ways/ways.py"}
     for path in room.rglob("*.py"):
         text = path.read_text()
         for node in ast.walk(ast.parse(text)):
@@ -197,6 +195,9 @@ def test_who_connects_to_whom_is_written_down() -> None:
     ]
     ways = {(row[0], row[2]) for row in rows[1:]}
     assert {("every node", "TCP 9555"), ("operators' machines", "TCP 9555"), ("hub", "TCP 9444")} <= ways
+    assert [row[:2] for row in rows if "9445" in row[2]] == [
+        ["the node that a service moves away from", "the node that it moves to, `address`, while it moves"]
+    ], "the one line from node to node"
     about_the_fleet = [row for row in rows if "9444" in row[2] or "9555" in row[2]]
     assert {row[0] for row in about_the_fleet} == {"operators' machines", "every node", "hub"}
     assert {row[1] for row in about_the_fleet if "node" in row[0]} == {"hub"}, "no node opens such a line to a node"

@@ -1,5 +1,6 @@
 """Which edge answers for which hostname, and what no edge may serve."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,11 +9,14 @@ from msgspec.structs import replace
 from holdfast.errors import Conflict, Invalid
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.fleet import Fleet, Node, Settings
-from holdfast.model.revision import Entry
+from holdfast.model.manifest import NodeManifest
+from holdfast.model.move import Move
+from holdfast.model.revision import Entry, Table
 from holdfast.model.route import EdgeRoute, Place, PublicRoute
 from holdfast.planning.drain import plan_drain
 from holdfast.planning.edges import backend_complaint, hostname_complaint, internal_complaint
 from holdfast.planning.explain import explain
+from holdfast.planning.manifests import compile_manifests
 from holdfast.planning.plan import Inputs, plan
 from tests.fleets.build import commit, edge_fleet, joined, mailbox, public_service, signed, small_service
 from tests.fleets.hostnames import PUBLIC_DOMAIN, WRONG, ZONE
@@ -302,3 +306,21 @@ def test_an_address_with_a_zone_index_is_refused_in_any_overlay() -> None:
     local = replace(SETTINGS, overlay_cidr="fe80::/10")
     assert backend_complaint(replace(ROUTE, address="fe80::1"), local) is None
     assert backend_complaint(replace(ROUTE, address="fe80::1%eth0"), local)
+
+
+def test_an_edge_knows_the_node_whose_copy_a_backup_took_the_place_of_w11() -> None:
+    hub = applied_with("shop", edges=("e1",))
+    applied = hub.applied()
+    assert applied is not None
+    entry, edge = applied.table.entries["service.shop"], applied.table.entries["node.e1"]
+    source = applied.table.entries[f"node.{entry.node}"]
+
+    def fenced(move: Move) -> set[str]:
+        away = {"service.shop": replace(entry, node="e1", move=move)}
+        addresses = {f"node.{entry.node}": replace(source, address="100.64.0.7"), "node.e1": edge}
+        table = Table({**applied.table.entries, **addresses, **away})
+        manifest = msgspec.json.decode(compile_manifests("f" * 64, table)["e1"], type=NodeManifest)
+        return {route.fenced for route in manifest.edge.values()}
+
+    assert fenced(Move(str(entry.node), "c" * 64)) == {"100.64.0.7"}
+    assert fenced(Move(str(entry.node))) == {""}, "it serves until it has handed its data over"

@@ -6,6 +6,7 @@ import pytest
 from msgspec import Struct
 
 from holdfast.model import ids
+from holdfast.model.move import Move
 from holdfast.model.revision import Entry, NodeIdentity, Table
 from holdfast.model.route import PublicRoute
 from holdfast.planning.kinds.every import KINDS, holders, kind_at
@@ -31,6 +32,7 @@ FULL: dict[str, Any] = {
     "dns": True,
     "names": ("web.web.lab",),
     "public": {"a.example.test": PublicRoute("web", "http", "e1", "web.web.lab")},
+    "move": Move("w2"),
 }
 NAMED = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 

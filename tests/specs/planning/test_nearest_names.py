@@ -14,6 +14,15 @@ def test_the_nearest_name_is_named_or_none() -> None:
     assert hint("zzz", ["db", "web"]) == ""
 
 
+def test_labels_that_both_names_have_make_nothing_near_n50() -> None:
+    """`undeploy nots` offered service.hello, and `edge status zzz.example.test` another hostname of the domain."""
+    assert hint("service.nots", ["service.hello", "service.notes"]) == "did you mean service.notes? "
+    assert hint("service.nots", ["service.hello"]) == ""
+    assert hint("zzz.example.test", ["y.example.test"]) == ""
+    assert hint("helo.example.test", ["y.example.test", "hello.example.test"]) == "did you mean hello.example.test? "
+    assert hint("hello.exmaple.test", ["hello.example.test"]) == "did you mean hello.example.test? "
+
+
 def test_planning_and_orders_name_the_nearest() -> None:
     applied = grown_mailbox(1).applied()
     assert applied is not None

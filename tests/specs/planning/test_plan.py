@@ -186,6 +186,7 @@ def test_undeploy_retires_and_tombstones_and_a_later_plan_creates_c_08() -> None
     declared = fleet(a=service(volumes=DATA))
     before = after(plan(declared, None))
     gone = plan_undeploy("service.a", before)
+    assert "declared" not in gone.changes[0].why, "its file may still be there (N55)"
     assert kinds(gone) == {"service.a": "retire"}
     state = after(gone, before)
     assert state.table.tombstones["service.a"].removed_in == 2
@@ -225,14 +226,18 @@ def test_rolling_back_never_moves_data_either() -> None:
     first = after(plan(fleet(a=service(node="w1", volumes=DATA)), None))
     second = after(plan_undeploy("service.a", first), first)
     third = after(plan(fleet(a=service(node="w2", volumes=DATA)), second), second)
-    with pytest.raises(NotPermitted, match="moving data is not built yet"):
-        plan_rollback(first.table, third)
+    assert plan_rollback(first.table, third).candidate is None, "it stays where its data is now, and is pinned there"
+    fourth = after(plan(fleet(a=service(node="w2", volumes=DATA, active=False)), third), third)
+    back = after(plan_rollback(first.table, fourth), fourth)
+    assert back.table.entries["service.a"].node == back.service("a").node == "w2"
+    assert back.service("a").active
 
 
 def test_moving_a_service_with_data_is_refused_with_the_way_out() -> None:
     before = after(plan(fleet(a=service(node="w1", volumes=DATA)), None))
-    with pytest.raises(NotPermitted, match="holdfast migrate") as refused:
+    with pytest.raises(NotPermitted, match="an apply does not move") as refused:
         plan(fleet(a=service(node="w2", volumes=DATA)), before)
+    assert "holdfast migrate a --to w2" in refused.value.remedy
     assert 'node = "w1"' in refused.value.remedy
 
 

@@ -71,7 +71,7 @@ def test_a_path_that_is_not_the_services_own_data_is_found_also_in_a_later_compo
 def test_everything_that_is_made_is_named_and_names_lead_back_to_the_service() -> None:
     shop = guest(part("web"), part("db", volume="base"))
     every = copies(shop, TOKEN, "/srv", TOP)
-    names = (f"hf-ffffff-shop_drill-web-{TOKEN}", f"hf-ffffff-shop_drill-db-{TOKEN}")
+    names = tuple(f"hf-ffffff-shop_drill-{one}" for one in (f"web-{TOKEN}", f"db-{TOKEN}", f"db-{TOKEN}-image"))
     assert staged(shop, TOKEN, every) == Staged("shop", f"shop-{TOKEN}", f"hf-ffffff-shop_drill-{TOKEN}", names)
     assert {service_of(name) for name in names} == {"shop"} and FLEET.startswith("ffffff")
 

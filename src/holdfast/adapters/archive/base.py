@@ -47,17 +47,19 @@ class Known(NamedTuple):
 
 
 class Cursor:
-    """One file of entries, read forwards."""
+    """One file of entries, read forwards. `has_parts`: its long files have parts of the wanted size."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, file: BinaryIO, has_parts: bool) -> None:
+        self._file, self._has_parts = file, has_parts
         self._key, self._known = b"", None  # type: tuple[bytes, Known | None]
         self._over = False
 
     def find(self, key: bytes) -> Known | None:
         while not self._over and self._key < key:
             self._step()
-        return self._known if self._key == key and not self._over else None
+        if self._over or self._key != key or self._known is None:
+            return None
+        return self._known if self._has_parts or not self._known.entry.parts else None
 
     def _step(self) -> None:
         text = self._file.readline()
@@ -78,8 +80,9 @@ class Cursor:
 
 
 class Base:
-    def __init__(self, home: str, purpose: Purpose) -> None:
+    def __init__(self, home: str, purpose: Purpose, part_bytes: int) -> None:
         self._cursors: list[Cursor] = []
+        self._part_bytes = part_bytes
         self.rows: list[PackRow] = []
         self.totals: Totals | None = None
         self._parts: dict[str, dict[int, Part]] = {}
@@ -100,7 +103,8 @@ class Base:
             file = open(path, "rb", 1 << 18, opener=_plain)  # noqa: SIM115
             try:
                 totals = _last(file) if is_whole else None
-                if header_of(file.readline()).purpose != purpose:
+                header = header_of(file.readline())
+                if header.purpose != purpose:
                     raise Corrupt("another purpose", remedy="")
             except Corrupt:
                 file.close()
@@ -108,7 +112,7 @@ class Base:
             if totals is not None:
                 self.totals = totals
                 self.rows += totals.packs
-            self._cursors.append(Cursor(file))
+            self._cursors.append(Cursor(file, header.part_bytes == self._part_bytes))
 
     def _shipped(self, home: str) -> None:
         with suppress(FileNotFoundError), open(os.path.join(home, SHIPPED), "rb", opener=_plain) as file:

@@ -14,7 +14,6 @@ from holdfast.adapters.archive.base import key_of
 from holdfast.errors import Corrupt
 from holdfast.model.archive import (
     LINE_BYTES_MAX,
-    PART_BYTES,
     WHOLE_BYTES_MAX,
     Entry,
     PackRow,
@@ -33,8 +32,9 @@ ENTRIES_MAX = 100_000_000
 
 
 class Contents:
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, part_bytes: int) -> None:
         """`path`: the lines of a manifest without its header. Raises Corrupt."""
+        self._part_bytes = part_bytes
         self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         self.packs: dict[str, array[int]] = {}  # in the order in which they are needed → places of their entries
         self.directories, self.symlinks = array("Q"), array("Q")
@@ -46,6 +46,8 @@ class Contents:
             if digest not in self.rows:
                 raise damaged(f"it does not say how long the pack {digest} is")
         self._entry_at = lru_cache(maxsize=4)(self._read)
+        self._numbers_at = lru_cache(maxsize=4)(self._numbers)
+        self.expected = self.totals.files, self.totals.size_bytes
 
     def close(self) -> None:
         os.close(self._file)
@@ -68,9 +70,16 @@ class Contents:
             path = spoken(entry.path)
             if entry.pack == digest:
                 found[path] = entry, -1
-            for number, part in enumerate(entry.parts):
-                if part.pack == digest:
-                    found[part_name(path, number)] = entry, number
+            for number in self._numbers_at(place).get(digest, ()):
+                found[part_name(path, number)] = entry, number
+        return found
+
+    def _numbers(self, place: int) -> dict[str, list[int]]:
+        """Of the parts that each pack has of a long file."""
+        found: dict[str, list[int]] = {}
+        for number, part in enumerate(self.entry(place).parts):
+            if part.pack:
+                found.setdefault(part.pack, []).append(number)
         return found
 
     def copy(self, out: BinaryIO) -> None:
@@ -98,8 +107,8 @@ class Contents:
                 if (now <= key) if count else entry.path or entry.type != "dir":
                     raise damaged(f"{entry.path[:80]!r} is not where it belongs")
                 if entry.path:
-                    _check_place(entry, above)
-                    _check(entry)
+                    check_place(entry, above)
+                    check(entry, self._part_bytes)
                 self._sort(entry, at)
                 key, at, count = now, at + len(text), count + 1
                 files += entry.type != "dir"
@@ -145,7 +154,7 @@ def _said(totals: Totals) -> tuple[int, int, int, int]:
     return totals.entries, totals.files, totals.size_bytes, totals.stored_bytes
 
 
-def _check_place(entry: Entry, above: list[bytes]) -> None:
+def check_place(entry: Entry, above: list[bytes]) -> None:
     """`above`: the directories that lead to the entry before; each entry lies directly in one of them."""
     names = names_of(spoken(entry.path))
     if len(names) > DEPTH_MAX:
@@ -158,7 +167,7 @@ def _check_place(entry: Entry, above: list[bytes]) -> None:
         above.append(names[-1])
 
 
-def _check(entry: Entry) -> None:
+def check(entry: Entry, part_bytes: int) -> None:
     """What an entry says of itself agrees."""
     wrong = ""
     if entry.type != "file":
@@ -171,7 +180,7 @@ def _check(entry: Entry) -> None:
         names_of(spoken(entry.link))
     elif entry.parts:
         sizes = [part.size for part in entry.parts]
-        is_even = sum(sizes) == entry.size and all(size == PART_BYTES for size in sizes[:-1])
+        is_even = sum(sizes) == entry.size and all(size == part_bytes for size in sizes[:-1])
         wrong = "" if is_even and not entry.pack else "has parts that do not fit"
     elif entry.size > WHOLE_BYTES_MAX or bool(entry.size) != bool(entry.pack):
         wrong = "has a length without content"

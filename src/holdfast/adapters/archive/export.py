@@ -7,6 +7,7 @@ from collections.abc import Callable
 import zstandard
 
 from holdfast.adapters.archive import member
+from holdfast.adapters.archive.contents import Contents
 from holdfast.adapters.archive.messages import Channel
 from holdfast.adapters.archive.sealed_file import LEVEL
 from holdfast.adapters.archive.unpacking import THREADS, Opened
@@ -20,7 +21,7 @@ Write = Callable[[bytes | memoryview], object]
 
 
 def export(job: UnpackJob, path: str, channel: Channel) -> Unpacked:
-    opened = Opened(job, channel)
+    opened = Opened(job, channel, Contents)
     try:
         file = os.open(path, _MAKE, 0o600)
         with os.fdopen(file, "wb") as raw:
@@ -40,7 +41,7 @@ def export(job: UnpackJob, path: str, channel: Channel) -> Unpacked:
     return opened.unpacked()
 
 
-def _tar(opened: Opened, write: Write) -> None:
+def _tar(opened: Opened[Contents], write: Write) -> None:
     contents, lock = opened.contents, threading.Lock()
 
     def put(entry: Entry, number: int, content: memoryview) -> None:

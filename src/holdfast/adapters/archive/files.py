@@ -15,7 +15,7 @@ from holdfast.adapters.archive.listing import Listing
 from holdfast.adapters.archive.packs import Packs
 from holdfast.adapters.walking import settled, walk
 from holdfast.errors import Failed
-from holdfast.model.archive import PART_BYTES, PARTS_MAX, WHOLE_BYTES_MAX, Entry, Part, order_key, part_name, spelled
+from holdfast.model.archive import PARTS_MAX, Entry, Part, order_key, part_name, spelled, whole_bytes_max
 from holdfast.ports.archive import PackJob
 from holdfast.reconcile import archive as rules
 
@@ -26,7 +26,7 @@ class Files:
     def __init__(
         self, job: PackJob, base: Base, usable: rules.Usable, packs: Packs, listing: Listing, account: Account
     ) -> None:
-        self._vacuum, self._base, self._usable = job.vacuum, base, usable
+        self._vacuum, self._part_bytes, self._base, self._usable = job.vacuum, job.part_bytes, base, usable
         self._packs, self._listing, self._account = packs, listing, account
         self._databases = Databases(os.path.join(job.home, "databases"))
         self._reader = source.Reader()
@@ -104,7 +104,7 @@ class Files:
             extents = () if is_copy else source.extents_of(content, about)
             if extents:
                 facts["data"] = extents
-            is_long = about.st_size > WHOLE_BYTES_MAX
+            is_long = about.st_size > whole_bytes_max(self._part_bytes)
             text = self._reader.whole(content, 0 if is_long else about.st_size)
             if is_long or source.is_same(about, os.fstat(content)):
                 break
@@ -138,14 +138,15 @@ class Files:
         self, raw: bytes, file: int, size: int, facts: dict[str, Any], known: Sequence[Known], numbers: set[int]
     ) -> dict[str, Any]:
         found: list[Part] = []
-        if size > PARTS_MAX * PART_BYTES:
+        size_max = PARTS_MAX * self._part_bytes
+        if size > size_max:
             raise Failed(
-                f"{facts['path'][:200]} is {size:,} bytes long; an archive holds files of {PARTS_MAX * PART_BYTES:,}",
+                f"{facts['path'][:200]} is {size:,} bytes long; an archive holds files of {size_max:,}",
                 remedy="leave it out: add it to exclude of [snapshot]",
                 code="archive_too_long",
             )
         head = Entry(type="file", **{**facts, "data": ()})
-        for number, length, text in self._reader.parts(file, size, facts.get("data", ())):
+        for number, length, text in self._reader.parts(file, size, facts.get("data", ()), self._part_bytes):
             if text is None:
                 found.append(Part(length))
                 continue

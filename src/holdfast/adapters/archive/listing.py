@@ -19,7 +19,8 @@ class Listing:
 
     def __init__(self, job: PackJob, usable: Usable, account: Account) -> None:
         self._job, self._usable, self._account = job, usable, account
-        self._draft = Draft(os.path.join(job.home, DRAFT), msgspec.structs.replace(job.header, format=FORMAT))
+        self._header = msgspec.structs.replace(job.header, format=FORMAT, part_bytes=job.part_bytes)
+        self._draft = Draft(os.path.join(job.home, DRAFT), self._header)
         self._new: dict[str, PackRow] = {}
         self._parts: dict[int, list[tuple[str, int, Part]]] = {}  # pack → parts of long files in it
 
@@ -62,7 +63,7 @@ class Listing:
             stored_bytes=account.stored_bytes, packs=rows,
         )  # fmt: skip
         self._draft.finish(totals)
-        manifest = seal_manifest(self._draft.path, self._job.header, totals, spool)
+        manifest = seal_manifest(self._draft.path, self._header, totals, spool)
         stored = tuple(Stored(row.digest, row.size_bytes) for row in rows) + manifest.pages
         return Packed(
             manifest=b"", digest=manifest.digest, packs=stored, files=account.files, size_bytes=account.size_bytes,

@@ -23,6 +23,7 @@ from holdfast.ports.archive import (
     Tell,
     Unpacked,
     UnpackJob,
+    UpdateJob,
 )
 from holdfast.ports.random_source import RandomSource
 from holdfast.reconcile import archive as rules
@@ -44,6 +45,7 @@ class MemoryArchiver:
         self._identities = MemoryIdentities(random)
         self._homes: dict[str, dict[str, Entry]] = {}
         self._rows: dict[str, PackRow] = {}
+        self._kept: dict[str, dict[str, Entry]] = {}  # by home
         self.troubles: list[HoldfastError] = []
         self.exported: dict[str, Files] = {}
 
@@ -53,7 +55,7 @@ class MemoryArchiver:
         files = dict(self._contents.get(job.top.removeprefix(ROOT), {}))
         files |= {job.header.dump: self.dumps.pop(job.dump)} if job.dump else {}
         known = self._homes.setdefault(f"{job.home} {job.header.purpose}", {})
-        usable = rules.Usable(self._rows.values(), job.alive)
+        usable = rules.Usable(self._rows.values(), job.alive, job.tidy)
         taken = {
             path: text
             for path, text in files.items()
@@ -107,7 +109,7 @@ class MemoryArchiver:
         files = sum(one.type != "dir" for one in lines)
         size_bytes = sum(one.size for one in lines)
         totals = Totals(entries=len(lines), files=files, size_bytes=size_bytes, stored_bytes=size_bytes, packs=rows)
-        header = replace(job.header, format=archive.FORMAT)
+        header = replace(job.header, format=archive.FORMAT, part_bytes=job.part_bytes)
         text = b"".join([archive.line(header), *map(archive.line, lines), archive.line(totals)])
         manifest = self._sealed(text, job.recipient)
         return Packed(
@@ -125,12 +127,35 @@ class MemoryArchiver:
         place = self._contents.setdefault(job.top.removeprefix(ROOT), {})
         if place:
             raise Conflict(f"{job.top} is not empty", remedy="empty it first", code="not_empty")
-        header, files = await self._files(job, fetch)
+        self._kept.pop(job.home, None)
+        header, files = await self._files(job, fetch, {})
         place |= files
+        if job.keep:
+            self._kept[job.home] = self._listed(job)
         return self._unpacked(header, files)
 
+    async def update(self, job: UpdateJob, fetch: Fetch, tell: Tell) -> Unpacked:
+        if job.home not in self._kept:
+            raise Conflict(f"{job.top} is not known", remedy="empty it, and unpack", code="not_the_tree")
+        place = self._contents[job.top.removeprefix(ROOT)]
+        before = self._kept[job.home]
+        here = {path: text for path, text in place.items() if path in before}
+        header, files = await self._files(job, fetch, {before[path].sha256: text for path, text in here.items()})
+        place.clear()
+        place |= files
+        self._kept[job.home] = self._listed(job)
+        return self._unpacked(header, files)
+
+    async def forget(self, home: str) -> None:
+        self._kept.pop(home, None)
+        for name in [name for name in self._homes if name.startswith(f"{home} ")]:
+            del self._homes[name]
+
+    def _listed(self, job: UnpackJob) -> dict[str, Entry]:
+        return {one.path: one for one in self._opened(job)[1]}
+
     async def export(self, job: UnpackJob, fetch: Fetch, path: str, tell: Tell) -> Unpacked:
-        header, self.exported[path] = await self._files(job, fetch)
+        header, self.exported[path] = await self._files(job, fetch, {})
         return self._unpacked(header, self.exported[path])
 
     async def compare(self, stored: Sequence[Stored], fetch: Fetch, tell: Tell) -> Sequence[Flaw]:
@@ -149,12 +174,14 @@ class MemoryArchiver:
                 flaws.append(Flaw(f"pack {row.digest}", trouble.message))
         return flaws
 
-    async def _files(self, job: UnpackJob, fetch: Fetch) -> tuple[Header, Files]:
-        header, lines, totals = self._opened(job)
-        members = {row.digest: self._members(row.digest, await fetch(row.digest), job) for row in totals.packs}
+    async def _files(self, job: UnpackJob, fetch: Fetch, here: dict[str, bytes]) -> tuple[Header, Files]:
+        """`here`: contents by digest that need no pack."""
+        header, lines, _ = self._opened(job)
+        packs = dict.fromkeys(one.pack for one in lines if one.pack and one.sha256 not in here)
+        members = {digest: self._members(digest, await fetch(digest), job) for digest in packs}
         files: Files = {}
         for one in lines:
-            text = members[one.pack].get(one.path, b"") if one.pack else b""
+            text = here.get(one.sha256) or (members[one.pack].get(one.path, b"") if one.pack else b"")
             if one.type == "file" and one.size and sha256(text).hexdigest() != one.sha256:
                 raise archive.damaged(f"{one.path} is not what it says")
             if one.path:

@@ -26,8 +26,8 @@ class Packing:
     def __init__(self, job: PackJob, channel: Channel) -> None:
         self._job = job
         set_aside(job.home)
-        self._base = Base(job.home, job.header.purpose)
-        self._usable = rules.Usable(self._base.rows, job.alive)
+        self._base = Base(job.home, job.header.purpose, job.part_bytes)
+        self._usable = rules.Usable(self._base.rows, job.alive, job.tidy)
         self._spool = Spool(os.path.join(job.home, "out"), job.recipient, channel)
         emptied(self._spool.folder)
         channel.listen(self._spool.answered)

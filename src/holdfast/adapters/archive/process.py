@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +16,7 @@ from holdfast.adapters.archive.child import RESULT
 from holdfast.adapters.walking import private
 from holdfast.errors import Failed
 from holdfast.model.archive import OBJECT_BYTES_MAX
-from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Ship, Stored, Tell, Unpacked, UnpackJob
+from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Ship, Stored, Tell, Unpacked, UnpackJob, UpdateJob
 
 _LINE_BYTES_MAX = 1 << 20
 WORDS_MAX = 300
@@ -45,6 +46,9 @@ class ProcessArchiver:
         private.make(job.home)
         try:
             packed = await self._run(messages.Work(verb="pack", pack=job), job.home, serve, tell, Packed)
+        except BaseException:
+            _leave(job.home, "out", "databases")
+            raise
         finally:
             if job.dump:
                 with suppress(FileNotFoundError):
@@ -60,6 +64,9 @@ class ProcessArchiver:
     async def unpack(self, job: UnpackJob, fetch: Fetch, tell: Tell) -> Unpacked:
         return await self._unpacking("unpack", job, fetch, tell, Unpacked)
 
+    async def update(self, job: UpdateJob, fetch: Fetch, tell: Tell) -> Unpacked:
+        return await self._unpacking("update", job, fetch, tell, Unpacked)
+
     async def verify(self, job: UnpackJob, fetch: Fetch, tell: Tell) -> Sequence[Flaw]:
         return await self._unpacking("verify", job, fetch, tell, tuple[Flaw, ...])
 
@@ -68,6 +75,10 @@ class ProcessArchiver:
 
     async def export(self, job: UnpackJob, fetch: Fetch, path: str, tell: Tell) -> Unpacked:
         return await self._unpacking("export", job, fetch, tell, Unpacked, path)
+
+    async def forget(self, home: str) -> None:
+        with suppress(FileNotFoundError):
+            await asyncio.to_thread(shutil.rmtree, home)
 
     async def _unpacking(self, verb: str, job: UnpackJob, fetch: Fetch, tell: Tell, kind: type[T], path: str = "") -> T:
         folder = os.path.join(job.home, "in")
@@ -78,7 +89,10 @@ class ProcessArchiver:
             await asyncio.to_thread(_keep, os.path.join(folder, event.digest), content)
 
         private.make(job.home)
-        return await self._run(messages.Work(verb=verb, unpack=job, path=path), job.home, serve, tell, kind)
+        try:
+            return await self._run(messages.Work(verb=verb, unpack=job, path=path), job.home, serve, tell, kind)
+        finally:
+            _leave(job.home, "in")
 
     async def _run(self, work: messages.Work, home: str, serve: Serve, tell: Tell, kind: type[T]) -> T:
         with suppress(FileNotFoundError):
@@ -107,6 +121,14 @@ class ProcessArchiver:
             content = file.read()
         os.unlink(os.path.join(home, RESULT))
         return msgspec.json.decode(content, type=kind)
+
+
+def _leave(home: str, *folders: str) -> None:
+    """The process is over: what is on its way there is of no use, and may take the last room of the disk."""
+    for folder in folders:
+        with suppress(OSError):
+            for name in os.listdir(os.path.join(home, folder)):
+                os.unlink(os.path.join(home, folder, name))
 
 
 def _handle(pid: int) -> int | None:

@@ -10,7 +10,7 @@ from mmap import mmap
 from typing import Any
 
 from holdfast.adapters.walking import settled
-from holdfast.model.archive import PART_BYTES, WHOLE_BYTES_MAX, Entry, spelled
+from holdfast.model.archive import WHOLE_BYTES_MAX, Entry, spelled
 
 EXTENTS_MAX = 10_000  # a file with more of them is stored as one without holes
 TRIES = 3
@@ -82,11 +82,13 @@ class Reader:
         """As far as it was long when it was looked at: what a program appends meanwhile is the next run's."""
         return self._read(file, 0, size)
 
-    def parts(self, file: int, size: int, extents: Extents) -> Iterator[tuple[int, int, memoryview | None]]:
+    def parts(
+        self, file: int, size: int, extents: Extents, part_bytes: int
+    ) -> Iterator[tuple[int, int, memoryview | None]]:
         """Number, length and content of each part; None: a hole."""
         waiting = list(reversed(extents))
-        for number, begin in enumerate(range(0, size, PART_BYTES)):
-            length = min(PART_BYTES, size - begin)
+        for number, begin in enumerate(range(0, size, part_bytes)):
+            length = min(part_bytes, size - begin)
             while waiting and sum(waiting[-1]) <= begin:
                 waiting.pop()
             is_hole = bool(extents) and (not waiting or waiting[-1][0] >= begin + length)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.adapters.walking import walk
-from holdfast.model.archive import PART_BYTES, Entry, damaged, names_of, spoken
+from holdfast.model.archive import Entry, damaged, names_of, spoken
 
 HANDLES_MAX = 64
 EARLY_S = 0.3  # between two flushes while it is being filled
@@ -25,8 +25,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Target:
-    def __init__(self, top: int) -> None:
-        self._top = top
+    def __init__(self, top: int, part_bytes: int) -> None:
+        self._top, self._part_bytes = top, part_bytes
         self._local = threading.local()
         self._all: list[OrderedDict[tuple[bytes, ...], int]] = []
         self._me = os.geteuid(), os.getegid()
@@ -43,6 +43,13 @@ class Target:
     def directory(self, entry: Entry) -> None:
         above, name = self._place(entry)
         os.mkdir(name, 0o700, dir_fd=above)
+
+    def put(self, entry: Entry, number: int, content: memoryview) -> None:
+        """A whole file, or a part of a long one."""
+        if number < 0:
+            self.file(entry, content)
+        else:
+            self.part(entry, number, content)
 
     def file(self, entry: Entry, content: memoryview) -> None:
         above, name = self._place(entry)
@@ -70,7 +77,7 @@ class Target:
         above, name = self._place(entry)
         file = os.open(name, _WRITE, dir_fd=above)
         try:
-            write_data(file, entry, number * PART_BYTES, content)
+            write_data(file, entry, number * self._part_bytes, content)
         finally:
             os.close(file)
 

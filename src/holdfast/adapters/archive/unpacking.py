@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import sha256
+from typing import Generic, TypeVar
 
-from holdfast.adapters.archive import member, sealed_file
+from holdfast.adapters.archive import kept, member, sealed_file
 from holdfast.adapters.archive.contents import Contents, about_files, named
 from holdfast.adapters.archive.manifest import open_manifest
 from holdfast.adapters.archive.messages import Channel, Told
@@ -19,7 +21,7 @@ from holdfast.adapters.archive.objects import Objects
 from holdfast.adapters.archive.target import Target
 from holdfast.adapters.sealing.age_stream import Identity
 from holdfast.errors import Conflict, Corrupt, Failed
-from holdfast.model.archive import PACK_BYTES, Entry, Header
+from holdfast.model.archive import PACK_BYTES, Entry, Header, Totals
 from holdfast.ports.archive import Flaw, Progress, Unpacked, UnpackJob
 
 THREADS = 2
@@ -28,13 +30,14 @@ RESERVE_BYTES, ENTRY_BYTES = 16 << 20, 4096
 TOLD_EVERY_S = 0.5
 HELD_MAX = 2
 
+C = TypeVar("C", bound=Contents)
 Sink = Callable[[Entry, int, memoryview], None]  # entry, number of the part or −1, content
 
 
-class Opened:
-    """An archive whose manifest was opened and judged."""
+class Opened(Generic[C]):
+    """An archive whose manifest was opened and judged. `judge` may move the file of its lines."""
 
-    def __init__(self, job: UnpackJob, channel: Channel) -> None:
+    def __init__(self, job: UnpackJob, channel: Channel, judge: Callable[[str, int], C]) -> None:
         self._purpose, self._channel = job.purpose, channel
         self._identity = Identity(job.identity)
         self._objects = Objects(os.path.join(job.home, "in"), channel)
@@ -44,9 +47,10 @@ class Opened:
                 job.manifest, job.digest, self._identity, job.purpose, self._objects.content, lines
             )
         try:
-            self.contents = Contents(path)
+            self.contents: C = judge(path, self.header.part_bytes)
         finally:
-            os.unlink(path)
+            with suppress(FileNotFoundError):
+                os.unlink(path)
         self._held: list[dict[tuple[str, int], bytes]] = []
         self._local = threading.local()
         self._lock = threading.Lock()
@@ -148,23 +152,30 @@ class Opened:
             if now_s - self._told_s < TOLD_EVERY_S:
                 return
             self._told_s = now_s
-            total = self.contents.totals
-            done = Progress(min(self._files, total.files), min(self._size_bytes, total.size_bytes), total.size_bytes)
+            files, size_bytes = self.contents.expected
+            done = Progress(min(self._files, files), min(self._size_bytes, size_bytes), size_bytes)
             self._channel.say(Told(done))  # an export may open a pack twice
 
 
 def unpack(job: UnpackJob, channel: Channel) -> Unpacked:
-    opened = Opened(job, channel)
+    opened = Opened(job, channel, Contents)
+    contents = opened.contents
+    kept.forget(job.home)
     top = os.open(job.top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     os.fchmod(top, 0o700)
     _check_empty(top, job.top)
-    _check_room(top, job.top, opened.contents)
-    target = Target(top)
+    check_room(top, job.top, contents.totals)
+    target = Target(top, opened.header.part_bytes)
     try:
         with target.flushed():
             _make(target, opened)
+        if job.keep:
+            with open(os.path.join(job.home, kept.NEXT), "wb", opener=_private) as lines:
+                contents.copy(lines)
+            inode = os.fstat(top).st_ino
+            kept.write(job.home, kept.Kept(job.digest, opened.header.part_bytes, inode), kept.TREE)
     except OSError as trouble:
-        raise _failed(job.top, trouble) from trouble
+        raise failed(job.top, trouble) from trouble
     finally:
         target.close()
         os.close(top)
@@ -172,13 +183,13 @@ def unpack(job: UnpackJob, channel: Channel) -> Unpacked:
     return opened.unpacked()
 
 
-def _make(target: Target, opened: Opened) -> None:
+def _make(target: Target, opened: Opened[Contents]) -> None:
     contents = opened.contents
     for entry in contents.entries(contents.directories[1:]):
         target.directory(entry)
     for entry in contents.entries(contents.long):
         target.long_file(entry)
-    opened.each_pack(lambda entry, number, content: _write(target, entry, number, content), list(contents.packs))
+    opened.each_pack(target.put, list(contents.packs))
     for entry in contents.entries(contents.long):
         target.dress_long(entry)
     for entry in contents.entries(contents.bare):
@@ -193,7 +204,7 @@ def _make(target: Target, opened: Opened) -> None:
 
 def verify(job: UnpackJob, channel: Channel) -> Sequence[Flaw]:
     try:
-        opened = Opened(job, channel)
+        opened = Opened(job, channel, Contents)
     except Corrupt as trouble:
         return [Flaw(f"manifest {job.digest}", trouble.message)]
     try:
@@ -202,23 +213,18 @@ def verify(job: UnpackJob, channel: Channel) -> Sequence[Flaw]:
         opened.close()
 
 
-def _write(target: Target, entry: Entry, number: int, content: memoryview) -> None:
-    if number < 0:
-        target.file(entry, content)
-    else:
-        target.part(entry, number, content)
-
-
 def _check_empty(top: int, path: str) -> None:
     with os.scandir(top) as found:
         if next(found, None) is not None:
             raise Conflict(f"{path} is not empty", remedy=f"empty it first: ls -la {path}", code="not_empty")
 
 
-def _check_room(top: int, path: str, contents: Contents) -> None:
+def check_room(top: int, path: str, totals: Totals, there: Totals | None = None) -> None:
+    """`there`: what the directory has before."""
     disk = os.fstatvfs(top)
-    totals = contents.totals
-    needed = totals.stored_bytes + totals.entries * min(ENTRY_BYTES, disk.f_frsize) + RESERVE_BYTES
+    entries = max(totals.entries - (there.entries if there else 0), 0)
+    stored_bytes = max(totals.stored_bytes - (there.stored_bytes if there else 0), 0)
+    needed = stored_bytes + entries * min(ENTRY_BYTES, disk.f_frsize) + RESERVE_BYTES
     free = disk.f_bavail * disk.f_frsize
     if needed > free:
         raise Failed(
@@ -226,15 +232,15 @@ def _check_room(top: int, path: str, contents: Contents) -> None:
             remedy="free some space on this disk: `df -h` shows it; or restore to another node",
             code="no_space",
         )
-    if disk.f_files and totals.entries > disk.f_favail:
+    if disk.f_files and entries > disk.f_favail:
         raise Failed(
-            f"{path} has room for {disk.f_favail:,} more files, and the archive has {totals.entries:,}",
+            f"{path} has room for {disk.f_favail:,} more files, and the archive needs {entries:,}",
             remedy="delete files on this disk: `df -i` shows it; or restore to another node",
             code="no_space",
         )
 
 
-def _failed(path: str, trouble: OSError) -> Failed:
+def failed(path: str, trouble: OSError) -> Failed:
     return Failed(
         f"the archive cannot be unpacked into {path}: {trouble.strerror or trouble}",
         remedy="look at the disk of this node: `df -h` and `dmesg`; then restore again",

@@ -4,7 +4,7 @@ import os
 import time
 
 from holdfast.adapters.audit_log import head_file, reading
-from holdfast.adapters.audit_log.file import boot_id
+from holdfast.adapters.process.boot import boot_id
 from holdfast.errors import Corrupt, Failed
 from holdfast.model import audit
 from holdfast.model.audit import NO_ENTRIES, AuditHead

@@ -7,6 +7,7 @@ import threading
 
 from holdfast.adapters.audit_log import head_file, reading
 from holdfast.adapters.audit_log import line as lines_of
+from holdfast.adapters.process.boot import boot_id
 from holdfast.errors import Corrupt, Failed, HoldfastError, TryLater
 from holdfast.model import audit
 from holdfast.model.audit import NO_ENTRIES, AuditEntry, AuditHead, Event
@@ -148,15 +149,6 @@ class FileAuditLog:
             self._trouble = TryLater(f"{self.path} is closed", remedy="open it again", code="store_closed")
             self._marks.close()
             os.close(self._handle)
-
-
-def boot_id() -> str:
-    """The kernel's id of the current boot; "" if unknown, and then only flushed entries are trusted."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read(36)
-    except OSError:
-        return ""
 
 
 def _disagrees(path: str, head: AuditHead) -> Corrupt:

@@ -32,11 +32,12 @@ BYTES = "application/octet-stream"
 
 
 class HubTarget:
-    """`hub_id` is the fingerprint of the hub's key. Closing closes the requests."""
+    """`hub_id` is the fingerprint of the hub's key, `at` the path of the store. Closing closes the requests."""
 
-    def __init__(self, requests: SignedRequests, hub_id: str) -> None:
+    def __init__(self, requests: SignedRequests, hub_id: str, at: str = AT) -> None:
         self._requests = requests
         self._hub_id = hub_id
+        self._at = at
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def put(self, key: str, content: bytes) -> None:
@@ -83,13 +84,13 @@ class HubTarget:
     async def delete(self, key: str, proof: Prunable) -> None:
         if proof.key != key:
             raise troubles.not_this_one(key, proof)
-        target = f"{AT}?key={backup_key.parse(key).text}"
+        target = f"{self._at}?key={backup_key.parse(key).text}"
         await self._patiently(partial(self._asked, "DELETE", target, messages.ObjectDeleted))
 
     async def look(self) -> TargetState:
         try:
             async with asyncio.timeout(LOOK_S):
-                found = await self._asked("GET", f"{AT}/room", TargetState)
+                found = await self._asked("GET", f"{self._at}/room", TargetState)
         except TimeoutError:
             return TargetState("missing", troubles.silent("at the hub", LOOK_S).message)
         except HoldfastError as trouble:
@@ -102,21 +103,23 @@ class HubTarget:
     # ---- requests
 
     async def _put(self, key: str, content: bytes) -> None:
-        answered = await self._requests.ask("PUT", f"{AT}?key={key}", content, MESSAGE_BYTES_MAX, PUT_S, BYTES)
+        answered = await self._requests.ask("PUT", f"{self._at}?key={key}", content, MESSAGE_BYTES_MAX, PUT_S, BYTES)
         self._requests.message(answered, messages.ObjectTaken)
 
     async def _part(self, key: str, first: int) -> bytes | None:
-        target = f"{AT}?key={key}&first={first}"
+        target = f"{self._at}?key={key}&first={first}"
         answered = await self._requests.ask("GET", target, None, messages.PART_BYTES, QUESTION_S)
         return None if answered.status == 404 else self._requests.checked(answered).body
 
     async def _present(self, asked: messages.PresentRequest) -> tuple[str, ...]:
-        answered = await self._requests.ask("POST", f"{AT}/present", codec.write(asked), MESSAGE_BYTES_MAX, QUESTION_S)
+        answered = await self._requests.ask(
+            "POST", f"{self._at}/present", codec.write(asked), MESSAGE_BYTES_MAX, QUESTION_S
+        )
         return self._requests.message(answered, messages.PresentAnswer).keys
 
     async def _page(self, prefix: str, after: str) -> messages.ObjectsPage:
         more = f"&after={after}" if after else ""
-        return await self._asked("GET", f"{AT}/list?prefix={prefix}{more}", messages.ObjectsPage)
+        return await self._asked("GET", f"{self._at}/list?prefix={prefix}{more}", messages.ObjectsPage)
 
     async def _asked(self, method: str, target: str, kind: type[T]) -> T:
         return self._requests.message(

@@ -11,11 +11,13 @@ import stat
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 
 from holdfast.model import backup_key
 from holdfast.model.backup_key import OBJECT_BYTES_MAX, BackupKey
 from holdfast.ports.backup_target import StoredObject
 
+AT_ONCE_MAX = 16  # more than are ever written at once into one folder
 TEMPORARY = ".incoming-"
 TEMPORARY_AGE_S = 3600.0  # longer than any write takes
 
@@ -40,10 +42,10 @@ def put(root: int, key: BackupKey, content: Content) -> bool:
     with _folder(root, above, make=True) as folder:
         found = _content(folder, name)
         if found is None:
-            is_first = _is_empty(folder)
+            is_young = _has_few(folder)
             if store(folder, name, content):
-                if is_first:
-                    _flush_first(root, above, folder, name)
+                if is_young:
+                    _flush_names(root, above, folder, name)
                 return True
             found = _content(folder, name)
         if found != content:
@@ -226,13 +228,14 @@ def _entered(here: int, part: str, make: bool) -> int:
     return os.open(part, _DIRECTORY, dir_fd=here)
 
 
-def _is_empty(folder: int) -> bool:
+def _has_few(folder: int) -> bool:
     with os.scandir(folder) as entries:
-        return next(entries, None) is None
+        return sum(1 for _ in islice(entries, AT_ONCE_MAX)) < AT_ONCE_MAX
 
 
-def _flush_first(root: int, above: list[str], folder: int, name: str) -> None:
-    """With the first object of a folder the names of the folders become durable."""
+def _flush_names(root: int, above: list[str], folder: int, name: str) -> None:
+    """With the first objects of a folder the names of the folders become durable. Not with the first one alone: of
+    several that are written at once, any may be the first to return."""
     try:
         _flush(root, above)
     except BaseException:

@@ -222,8 +222,8 @@ class ResticTarget:
     async def tidy(self) -> None:
         async with self._writing:
             if self._is_unpruned:
-                self._is_unpruned = False
                 await self._restic.run("prune", limit_s=PRUNE_S)
+                self._is_unpruned = False
 
     async def close(self) -> None:
         await self.tidy()

@@ -1,4 +1,5 @@
-"""The hub's store: objects as files below a directory of the hub's state, which this program alone uses. Blocking."""
+"""The hub's store: objects as files below a directory of its own state, which this program alone uses. Blocking. A node
+has such a directory for moves."""
 
 import errno
 import os
@@ -18,15 +19,18 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class StoreDirectory:
-    def __init__(self, path: str) -> None:
-        self._path = path
+    """`called` is what messages call it."""
 
-    def put(self, key: BackupKey, content: bytes | bytearray) -> bool:
+    def __init__(self, path: str, called: str = "the hub's store") -> None:
+        self._path = path
+        self._called = called
+
+    def put(self, key: BackupKey, content: object_files.Content) -> bool:
         try:
             return self._in_root(object_files.put, key, content)
         except object_files.Differs:
             raise Conflict(
-                f"other bytes lie under {key.text} in the hub's store: they are damaged, and stay as they are",
+                f"other bytes lie under {key.text} in {self._called}: they are damaged, and stay as they are",
                 remedy="delete the backups that need this object; the next backup stores it again",
                 code="object_damaged",
             ) from None

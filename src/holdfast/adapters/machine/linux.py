@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 
+from holdfast.adapters.process.boot import boot_id
 from holdfast.model.disk_room import DiskRoom
 from holdfast.model.report import Facts
 
@@ -31,6 +32,9 @@ class LinuxMachine:
 
     def arch(self) -> str:
         return os.uname().machine
+
+    def boot(self) -> str:
+        return boot_id()
 
     def disks(self) -> Sequence[DiskRoom]:
         rooms = (_room(name, path) for name, path in self._disks.items())

@@ -31,6 +31,7 @@ from holdfast.ports.storage import (
     Discardable,
     Disposable,
     Need,
+    Placeable,
     Purgeable,
     Receivable,
     Restorable,
@@ -241,6 +242,16 @@ class DirectoryStorage:
         with self._opened(missing_ok=True) as root:
             if root is not None:
                 receiving.drop(root, proof)
+
+    def resume(self, proof: Receivable) -> str | None:
+        with self._opened(missing_ok=True) as root:
+            return None if root is None else receiving.resumed(root, self.root, proof)
+
+    def take_in(self, proof: Placeable, drop: Collection[str] = ()) -> None:
+        with self._opened() as root:
+            assert root is not None
+            self._refuse_others(root, proof.copy.service)
+            receiving.take_in(root, self.root, proof.copy, drop)
 
     # ---- restoring
 

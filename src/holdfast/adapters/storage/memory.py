@@ -17,6 +17,7 @@ from holdfast.ports.storage import (
     Discardable,
     Disposable,
     Need,
+    Placeable,
     Purgeable,
     Receivable,
     Restorable,
@@ -103,22 +104,13 @@ class MemoryStorage:
 
     def fill(self, service: str, name: str, image: ImageDirectory, owner: str, allowed: Allowed) -> bool:
         check(allowed, OVERWRITES, f"{ROOT}/{service}/{name}")
-        place, files, size_bytes = f"{service}/{name}", dict[str, bytes](), 0
-        with tarfile.open(fileobj=image.tar, mode="r|") as archive:
-            for member in archive:
-                inside = member.name.removeprefix(image.inside)
-                if inside == "":
-                    had, mode = f"{member.uid}:{member.gid}", member.mode & 0o7777
-                elif inside.startswith("/") and member.name.startswith(image.inside):
-                    found = archive.extractfile(member) if member.isreg() else None
-                    files[name + inside + ("/" if member.isdir() else "")] = found.read() if found else b""
-                    size_bytes += member.size
+        place, (files, had, mode) = f"{service}/{name}", unpacked(image, name)
         if self.troubles:
             raise self.troubles.pop(0)
         there = self.content(place)
         if there is not None and there.entries:
             return False
-        if size_bytes > self.room_bytes:
+        if sum(map(len, files.values())) > self.room_bytes:
             raise Failed(f"{place} does not fit", remedy="free space", code="no_space")
         self.contents.setdefault(service, {}).update({f"{name}/": b"", **files})
         self.owners[place], self.modes[place] = owner or had, mode
@@ -201,7 +193,9 @@ class MemoryStorage:
         return f"{ROOT}/.checkpoints/{proof.service}/.incoming-{proof.id}"
 
     def make_received(self, proof: Receivable, volume: str, image: ImageDirectory | None, owner: str) -> str:
-        self.incoming[proof.service, proof.id].setdefault(f"{permission.check_name(volume)}/", b"")
+        files = self.incoming[proof.service, proof.id]
+        if not any(name.startswith(f"{permission.check_name(volume)}/") for name in files):
+            files.update({f"{volume}/": b"", **(unpacked(image, volume)[0] if image is not None else {})})
         return f"{ROOT}/.checkpoints/{proof.service}/.incoming-{proof.id}/{volume}"
 
     def received(
@@ -219,6 +213,21 @@ class MemoryStorage:
 
     def drop_received(self, proof: Receivable) -> None:
         self.incoming.pop((permission.check_name(proof.service), permission.check_id(proof.id)), None)
+
+    def resume(self, proof: Receivable) -> str | None:
+        is_there = (permission.check_name(proof.service), permission.check_id(proof.id)) in self.incoming
+        return f"{ROOT}/.checkpoints/{proof.service}/.incoming-{proof.id}" if is_there else None
+
+    def take_in(self, proof: Placeable, drop: Collection[str] = ()) -> None:
+        service, id = permission.check_name(proof.copy.service), permission.check_id(proof.copy.id)
+        if (service, id) not in self.incoming:
+            if service in self.contents:
+                return
+            raise Failed(f"there is no copy of {service}", remedy="look at the move", code="not_found")
+        if self.contents.get(service):
+            raise Conflict(f"data.{service} has content", remedy="set it aside", code="data_present")
+        files = self.incoming.pop((service, id))
+        self.contents[service] = {name: text for name, text in files.items() if name.partition("/")[0] not in drop}
 
     def stage(self, proof: Restorable) -> str:
         name, known = _staged(proof), (proof.checkpoint.service, proof.checkpoint.id)
@@ -300,3 +309,17 @@ def _aside(name: str, order: str) -> str:
 
 def _is_aside(found: str, name: str) -> bool:
     return found.startswith(".purging-") and found[len(".purging-") + 33 :] == name
+
+
+def unpacked(image: ImageDirectory, name: str) -> tuple[dict[str, bytes], str, int]:
+    """Its files as those of the volume `name`; owner and mode of the directory."""
+    files, had, mode = dict[str, bytes](), "", 0
+    with tarfile.open(fileobj=image.tar, mode="r|") as archive:
+        for member in archive:
+            inside = member.name.removeprefix(image.inside)
+            if inside == "":
+                had, mode = f"{member.uid}:{member.gid}", member.mode & 0o7777
+            elif inside.startswith("/") and member.name.startswith(image.inside):
+                found = archive.extractfile(member) if member.isreg() else None
+                files[name + inside + ("/" if member.isdir() else "")] = found.read() if found else b""
+    return files, had, mode

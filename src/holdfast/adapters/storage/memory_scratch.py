@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from holdfast.adapters.storage import permission
+from holdfast.adapters.storage import memory, permission
 from holdfast.errors import Conflict
+from holdfast.ports.runtime import ImageDirectory
 from holdfast.ports.scratch import Clearable, Drillable
 
 PLACE = "/memory/.drills"
@@ -29,12 +30,19 @@ class MemoryScratch:
         self.contents[proof.id] = {}
         return self.path(proof.id)
 
-    def volume(self, proof: Drillable, place: str) -> str:
+    def lacks(self, proof: Drillable, place: str) -> bool:
+        names = self.contents[proof.id]
+        is_there = any(name == place or name.startswith(place + "/") for name in names)
+        return bool(place) and "/" not in place and not is_there
+
+    def volume(self, proof: Drillable, place: str, image: ImageDirectory | None = None, owner: str = "") -> str:
         files = self.contents[proof.id]
         if not place:
             return self.path(proof.id)
         if any(part in ("", ".", "..") for part in place.split("/")):
             raise permission.not_ours(f"{place} is not a plain path")
+        if image is not None and self.lacks(proof, place):
+            files.update(memory.unpacked(image, place)[0])
         if place not in files:
             files.setdefault(f"{place}/", b"")
         return f"{self.path(proof.id)}/{place}"

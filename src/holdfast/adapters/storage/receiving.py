@@ -6,6 +6,7 @@ from collections.abc import Collection
 from contextlib import ExitStack
 
 from holdfast.adapters.storage import checkpoints, filling, permission, tree
+from holdfast.errors import Conflict, Failed
 from holdfast.ports.runtime import ImageDirectory
 from holdfast.ports.storage import Checkpoint, Receivable
 
@@ -78,6 +79,44 @@ def _without(top: int, name: str) -> None:
     finally:
         os.close(handle)
     os.rmdir(name, dir_fd=top)
+
+
+def resumed(root: int, root_path: str, proof: Receivable) -> str | None:
+    with checkpoints.shelf_of(root, permission.check_name(proof.service), made=False) as shelf:
+        is_there = shelf is not None and tree.exists(shelf, _name(proof))
+    return os.path.join(root_path, place(proof)) if is_there else None
+
+
+def take_in(root: int, root_path: str, proof: Receivable, drop: Collection[str]) -> None:
+    service = permission.check_name(proof.service)
+    with checkpoints.shelf_of(root, service, made=False) as shelf:
+        if shelf is None or not tree.exists(shelf, _name(proof)):
+            if tree.exists(root, service):
+                return  # before a crash
+            raise Failed(
+                f"there is no copy of {service} to put into {root_path}",
+                remedy="`holdfast status` shows how far the move is",
+                code="not_found",
+            )
+        try:
+            if tree.exists(root, service):
+                os.rmdir(service, dir_fd=root)
+        except OSError:
+            raise Conflict(
+                f"{root_path}/{service} has content, so the data that moves here is not put there",
+                remedy=f"`holdfast retired` lists it; `holdfast migrate {service} --to NODE --force` sets it aside",
+                code="data_present",
+            ) from None
+        handle = tree.opened(_name(proof), shelf)
+        try:
+            for one in drop:
+                _without(handle, one)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.rename(_name(proof), service, src_dir_fd=shelf, dst_dir_fd=root)
+        os.fsync(shelf)
+        os.fsync(root)
 
 
 def drop(root: int, proof: Receivable) -> None:

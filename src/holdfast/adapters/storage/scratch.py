@@ -5,8 +5,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from holdfast.adapters.storage import blocks, permission, tree
+from holdfast.adapters.storage import blocks, filling, permission, tree
 from holdfast.errors import Conflict, Failed
+from holdfast.ports.runtime import ImageDirectory
 from holdfast.ports.scratch import Clearable, Drillable
 
 PLACE = ".drills"
@@ -38,18 +39,29 @@ class DirectoryScratch:
             os.fsync(place)
         return path
 
-    def volume(self, proof: Drillable, place: str) -> str:
-        with self._opened(made=False) as drills:
-            assert drills is not None, "it was made before"
-            above = tree.opened(permission.check_id(proof.id), drills)
-            try:
-                if place:
-                    self._make_below(above, proof.service, place.split("/"))
-            finally:
-                os.close(above)
+    def lacks(self, proof: Drillable, place: str) -> bool:
+        with self._top(proof) as top:
+            return bool(place) and "/" not in place and not tree.exists(top, place)
+
+    def volume(self, proof: Drillable, place: str, image: ImageDirectory | None = None, owner: str = "") -> str:
+        with self._top(proof) as top:
+            if image is not None and not tree.exists(top, permission.check_name(place)):
+                filling.fill_in(top, self._root, proof.service, place, image, owner)
+            elif place:
+                self._make_below(top, proof.service, place.split("/"), owner)
         return os.path.join(self.path(proof.id), place) if place else self.path(proof.id)
 
-    def _make_below(self, top: int, service: str, parts: Sequence[str]) -> None:
+    @contextmanager
+    def _top(self, proof: Drillable) -> Iterator[int]:
+        with self._opened(made=False) as drills:
+            assert drills is not None, "it was made before"
+            top = tree.opened(permission.check_id(proof.id), drills)
+            try:
+                yield top
+            finally:
+                os.close(top)
+
+    def _make_below(self, top: int, service: str, parts: Sequence[str], owner: str) -> None:
         """No part may be a symlink: the program of the service may have made one."""
         above = os.dup(top)
         try:
@@ -66,6 +78,8 @@ class DirectoryScratch:
                 above = below
                 if is_new:
                     self._as_of(service, parts[: at + 1], above)
+                    if owner and at == len(parts) - 1:
+                        os.fchown(above, *map(int, owner.split(":")))
         finally:
             os.close(above)
 

@@ -3,7 +3,7 @@
 The highest accepted revision is kept; older ones, forks and other fleets are refused. Durable before it is reported.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.agent.acceptance import manifest
 from holdfast.agent.acceptance.catch_up import CatchUp, Step
@@ -32,15 +32,18 @@ class Accepting:
         documents: Documents,
         parked: ParkedNotes,
         log: AcceptanceLog,
+        leaving: Callable[[NodeManifest | None, NodeManifest | None], None],
         fleet: str,
         node: str,
     ) -> None:
+        """`leaving` notes what of the manifest in force is needed further on, before another one is accepted."""
         self._acceptance = acceptance
         self._walk = walk
         self._catch_up = catch_up
         self._documents = documents
         self._notes = parked
         self._log = log
+        self._leaving = leaving
         self._fleet = fleet
         self._node = node
         self.newest: Accepted | None = acceptance.newest()
@@ -132,6 +135,7 @@ class Accepting:
             dict(standing.approved) if standing.approved is not None else None,
         )
         self._notes.keep(parked)
+        self._leaving(self.in_force, standing.in_force)
         self._acceptance.accept([step.link for step in steps], accepted, arrived.blobs)
         self._log.named(head, named)
         self.newest = accepted

@@ -1,15 +1,16 @@
 """What a changed address of a manifest asks of its signers: grade, reason, what their scope must cover. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from holdfast.agent.acceptance.manifest import entries
+from holdfast.agent.acceptance.manifest import Followed, entries
 from holdfast.model.applied import content
 from holdfast.model.fleet import Grade, Service, Settings
 from holdfast.model.ids import FLEET, kind_of
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.plan import Change
+from holdfast.model.report import Parked
 from holdfast.model.revision import Entry, Table
 from holdfast.planning.bounds import NAME, NODE, WORKER
 from holdfast.planning.kinds.kind import settings_of
@@ -53,3 +54,21 @@ def covers(
 def naming(before: Table, after: Table, contents: Mapping[str, bytes]) -> Settings:
     """The settings by which a name is a service's own: those followed, else the first ones."""
     return settings_of(before if FLEET in before.entries else after, contents).settings
+
+
+def handed_over(
+    standing: Followed,
+    after: NodeManifest,
+    parked: Mapping[str, Parked],
+    lacking: Callable[[Sequence[str]], str | None],
+) -> dict[str, Entry]:
+    """Data goes to another node only if those who signed may place the service there. What this revision does not
+    touch stays as it was judged."""
+    before, said = (one.handover if one is not None else {} for one in (standing.in_force, standing.wanted))
+    found: dict[str, Entry] = {}
+    for address, entry in after.handover.items():
+        if said.get(address) == entry:
+            found |= {address: entry} if before.get(address) == entry else {}
+        elif address not in parked and lacking((address, WORKER + str(entry.node))) is None:
+            found[address] = entry
+    return found

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
@@ -56,6 +56,9 @@ def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
     for address, placed in manifest.services.items():
         if placed.node != node:
             raise _misshapen(f"{address} is placed on another node")
+    for address, placed in manifest.handover.items():
+        if not _is(address, "service") or placed.node == node or placed.move is UNSET or placed.move.source != node:
+            raise _misshapen(f"{address[:60]!r} is in the list of services that this node hands over")
     for address, placed in manifest.standby.items():
         if placed.node == node or node not in placed.failover:
             raise _misshapen(f"{address} does not fail over to this node")

@@ -75,7 +75,10 @@ def judge(
     for place, why in reach.refused.items():
         grade = "destroy" if place.startswith("issuer.") else "apply"
         parked[place] = standing.parked.get(place) or noted(place, grade, why, now_s)
-    in_force = msgspec.structs.replace(in_force, edge=reach.edge, issuers=reach.issuers, names=reach.names)
+    handover = demanded.handed_over(standing, after, parked, lambda covers: _lacking(covers, "apply", witnesses))
+    in_force = msgspec.structs.replace(
+        in_force, edge=reach.edge, issuers=reach.issuers, names=reach.names, handover=handover
+    )
     followed = entries(in_force)
     stones = {a: s for a, s in tombstones(before, followed, number).items() if kind_of(a) == "service"}
     return Followed(in_force, after, parked, stones)

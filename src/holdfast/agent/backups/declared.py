@@ -68,6 +68,7 @@ class Declarations:
         self._observes = False
         self.times: Times = Every(duration.milliseconds(Backups().interval) / 1000)
         self.found: dict[str, Wanted] = {}
+        self.awaited: dict[str, Wanted] = {}  # that come to this node with their data
         self.complete = False  # every content was read: what is not found is not declared
         self.node = ""
         self.timeout_s = 600.0
@@ -78,11 +79,11 @@ class Declarations:
         self._backups = revision.document.backups
         self.times = self._times.of("cron", self._backups.interval, self._backups.cron, self._backups.timezone)
         self.timeout_s = duration.milliseconds(revision.document.timeouts.snapshot) / 1000
-        self.found, self.complete = {}, True
+        self.found, self.awaited, self.complete = {}, {}, True
         self._observes = revision.node.reconcile == "observe"
         if self._observes:
             return
-        for address, entry in revision.manifest.services.items():
+        for address, entry in {**revision.manifest.services, **revision.awaited}.items():
             content, name = self._content(entry.digest), address.partition(".")[2]
             try:
                 service = _service(content or b"")
@@ -95,7 +96,7 @@ class Declarations:
                 component = dump.component(service)
                 mounted = coverage.mounted(name, service, component)
                 wanted = Wanted(name, entry.epoch, covered, snapshot, component, dump.port(service), mounted)
-                self.found[name] = wanted
+                (self.awaited if address in revision.awaited else self.found)[name] = wanted
         self.look()
 
     def look(self) -> None:

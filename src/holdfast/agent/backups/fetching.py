@@ -4,7 +4,7 @@ import os
 
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.store import Store
-from holdfast.errors import Corrupt, Failed
+from holdfast.errors import Corrupt, Failed, HoldfastError
 from holdfast.model.archive import Purpose
 from holdfast.model.backup import VerifiedReceipt
 from holdfast.ports.archive import Archiver, Progress, Tell, Unpacked, UnpackJob
@@ -48,12 +48,19 @@ class Fetching:
         return await self._archiver.unpack(job, fetch, tell)
 
     async def _identity(self, service: str, generation: int, sealed_key: str) -> str:
-        keys = [bytes.fromhex(sealed_key)] if sealed_key else await self._store.keys(service, generation)
+        keys, trouble = [bytes.fromhex(sealed_key)] if sealed_key else [], None
+        for name in [] if sealed_key else await self._store.key_names(service, generation):
+            try:
+                keys.append(await self._store.read(name))
+            except HoldfastError as found:  # the same key, addressed at another time, may be whole
+                trouble = found
         for sealed in reversed(keys):
             try:
                 return self._generations.opened(sealed, service, generation).identity
             except (CannotOpen, Corrupt):
                 continue
+        if trouble is not None:
+            raise trouble
         raise Failed(
             f"this node cannot open the backups of {service}, generation {generation}: their key is not for this node",
             remedy=f"an operator who can open them gives the key along: holdfast restore {service} --to NODE",

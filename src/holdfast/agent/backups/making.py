@@ -10,7 +10,7 @@ from holdfast.agent.backups.declared import Wanted
 from holdfast.agent.backups.dumps.methods import Methods, Taken
 from holdfast.agent.backups.generations import Generations
 from holdfast.agent.backups.store import Store
-from holdfast.errors import Corrupt
+from holdfast.errors import Conflict, Corrupt
 from holdfast.model.archive import Header, Purpose
 from holdfast.model.backup import FORMAT, Cause, Receipt, Stored, VerifiedReceipt
 from holdfast.ports.archive import Archiver, Packed, PackJob, Progress
@@ -78,7 +78,14 @@ class Making:
         least = last.generation if last is not None else await self._store.newest_generation(service)
         generation = self._generations.current(service, request.operators, least)
         sequence = max(book.sequence, last.sequence if last is not None else 0) + 1
-        await self._store.put_key(service, generation.number, generation.key)
+        try:
+            await self._store.put_key(service, generation.number, generation.key)
+        except Conflict as trouble:
+            if trouble.code != "object_damaged":
+                raise
+            # The stored key is damaged and cannot be replaced: what is sealed from now on has another one.
+            generation = self._generations.current(service, request.operators, generation.number + 1)
+            await self._store.put_key(service, generation.number, generation.key)
         async with self._methods.taken(request.wanted) as taken:
             packed = await self._pack(request, taken, generation, sequence, last, tell)
         await self._store.put_manifest(service, generation.number, packed.manifest)
@@ -110,9 +117,8 @@ class Making:
     ) -> Packed:
         wanted, number = request.wanted, generation.number
         is_next = previous is not None and previous.generation == number
-        digests = [pack.digest for pack in previous.packs] if previous is not None and is_next else []
         damaged = self._damaged(wanted.service)
-        alive = [one for one in await self._store.alive(wanted.service, number, digests) if one not in damaged]
+        alive = [one for one in await self._store.alive(wanted.service, number) if one not in damaged]
         job = PackJob(
             top=taken.top or os.path.join(self._data_dir, wanted.service),
             home=os.path.join(self._home, wanted.service, f"g{number}"),
@@ -132,7 +138,7 @@ class Making:
             rules=taken.rules,
             vacuum=taken.vacuum,
             dump=taken.spool,
-            alive=tuple(alive) if len(alive) < len(digests) else None,
+            alive=tuple(alive),
         )
 
         async def ship(digest: str, content: bytes) -> None:

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Mapping, Set
 
 from holdfast.agent.backups.targets.attached import Target
+from holdfast.agent.completing import completed
 from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.door import Vouch
 from holdfast.errors import Corrupt
 from holdfast.gate import copies
 from holdfast.gate.authority import by_revision
+from holdfast.gate.spare import There
 from holdfast.model import backup_key
-from holdfast.model.backup import Receipt, VerifiedReceipt
+from holdfast.model.backup import VerifiedReceipt
 from holdfast.model.backup_key import BackupKey
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.ports.target_care import Tidying
@@ -39,6 +41,7 @@ class Pruning:
     async def _prune(self, at: Target, service: str, policy: Policy) -> int:
         keys = await at.store.objects(service)
         found = await self._receipts(at, service, [key for key in keys if key.kind == "receipts"])
+        all_known = len(found) == sum(key.kind == "receipts" for key in keys)
         read, proven = at.verified.of(service), self._proven(service)
         held = {
             key.text: Held(
@@ -56,15 +59,19 @@ class Pruning:
         if not any(one.read for one in held.values()):
             return 0  # until one was read back: the newest of those stays
         for key in gone:
-            await self._delete(at, key)
-        at.pruned(service, {key.sequence for key in gone})
-        if len(found) == sum(key.kind == "receipts" for key in keys):
-            await self._sweep(at, keys, [one.receipt for one in found.values() if one.id in stays])
-        if gone and isinstance(at.inner, Tidying):
+            await self._delete(at, key, self._there(at, service, found), all_known)
+            del found[key]
+            at.pruned(service, {key.sequence})
+        if all_known:
+            stored = {key.digest: key for key in keys if key.kind in ("packs", "manifests")}
+            there = self._there(at, service, found)
+            for digest in sorted(retention.unneeded([one.receipt for one in found.values()], stored.keys())):
+                await self._delete(at, stored[digest], there, all_known)
+        if isinstance(at.inner, Tidying):
             await at.inner.tidy()
         return len(gone)
 
-    async def _receipts(self, at: Target, service: str, keys: list[BackupKey]) -> Mapping[BackupKey, VerifiedReceipt]:
+    async def _receipts(self, at: Target, service: str, keys: list[BackupKey]) -> dict[BackupKey, VerifiedReceipt]:
         found = {}
         for key in keys:
             try:
@@ -74,20 +81,13 @@ class Pruning:
                 continue
         return found
 
-    async def _sweep(self, at: Target, keys: list[BackupKey], kept: list[Receipt]) -> None:
-        stored = {key.digest: key for key in keys if key.kind in ("packs", "manifests")}
-        for digest in sorted(retention.unneeded(kept, stored.keys())):
-            await self._delete(at, stored[digest])
+    def _there(self, at: Target, service: str, found: Mapping[BackupKey, VerifiedReceipt]) -> list[There]:
+        """What is there now, and what is known of it now: a drill may have ended meanwhile."""
+        read, proven = at.verified.of(service), self._proven(service)
+        return [There(one, one.digest in proven, one.digest in read) for one in found.values()]
 
-    async def _delete(self, at: Target, key: BackupKey) -> None:
-        proof = granted(
-            copies.may_prune(
-                key.text,
-                is_own=True,
-                is_needed=False,
-                proven_stays=True,
-                node=self._node,
-                authority=by_revision(self._vouch(backup_key.address(key.service))),
-            )
-        )
-        await at.store.delete(proof)
+    async def _delete(self, at: Target, key: BackupKey, there: list[There], all_known: bool) -> None:
+        """A deletion that has begun ends before a backup begins, which could rely on the object otherwise."""
+        authority = by_revision(self._vouch(backup_key.address(key.service)))
+        proof = copies.may_prune(key.text, there, all_known=all_known, node=self._node, authority=authority)
+        await completed(at.store.delete(granted(proof)))

@@ -1,6 +1,6 @@
 """The backups of services on a target: their objects and receipts by key."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from holdfast.errors import Corrupt, Failed
 from holdfast.model import backup_key
@@ -9,7 +9,6 @@ from holdfast.model.backup_key import FLEET_DIGITS, BackupKey
 from holdfast.ports.backup_target import BackupTarget, Prunable
 from holdfast.trust import receipts
 
-HAS_MAX = 5_000  # keys of one question
 GENERATION_MAX = 1_000_000
 
 
@@ -22,20 +21,16 @@ class Store:
 
     def packs(self, service: str, generation: int, digests: Collection[str]) -> dict[str, str]:
         """digest → key"""
-        above = self._above(service, generation)
+        above = self.above(service, generation)
         return {digest: f"{above}packs/{digest}" for digest in digests}
 
-    async def alive(self, service: str, generation: int, digests: Collection[str]) -> list[str]:
-        """Those of the packs that the target has."""
-        keys = self.packs(service, generation, digests)
-        found = set[str]()
-        wanted = list(keys.values())
-        for first in range(0, len(wanted), HAS_MAX):
-            found |= await self._target.has(wanted[first : first + HAS_MAX])
-        return [digest for digest, key in keys.items() if key in found]
+    async def alive(self, service: str, generation: int) -> list[str]:
+        """The packs that the target has now: it may have lost any, and a sweep may have deleted what a cut run left."""
+        found = await self._target.list(f"{self.above(service, generation)}packs/")
+        return [backup_key.parse(one.key).digest for one in found]
 
     async def put_pack(self, service: str, generation: int, digest: str, content: bytes) -> None:
-        await self._target.put(f"{self._above(service, generation)}packs/{digest}", content)
+        await self._target.put(f"{self.above(service, generation)}packs/{digest}", content)
 
     async def put_key(self, service: str, generation: int, content: bytes) -> None:
         await self._target.put(backup_key.sealed(self._fleet, service, generation, "keys", content), content)
@@ -70,21 +65,18 @@ class Store:
             code="not_found",
         )
 
-    async def keys(self, service: str, generation: int) -> Sequence[bytes]:
-        """The sealed key, once for each time that it was addressed."""
-        return [await self.read(name) for name in await self.key_names(service, generation)]
-
     async def key_names(self, service: str, generation: int) -> list[str]:
-        return [one.key for one in await self._target.list(self._above(service, generation) + "keys/")]
+        """Of the sealed key, once for each time that it was addressed."""
+        return [one.key for one in await self._target.list(self.above(service, generation) + "keys/")]
 
     async def manifest(self, receipt: Receipt) -> bytes:
         return await self.read(self.manifest_name(receipt))
 
     def manifest_name(self, receipt: Receipt) -> str:
-        return f"{self._above(receipt.service, receipt.generation)}manifests/{receipt.manifest.digest}"
+        return f"{self.above(receipt.service, receipt.generation)}manifests/{receipt.manifest.digest}"
 
     async def pack(self, service: str, generation: int, digest: str) -> bytes:
-        return await self.read(f"{self._above(service, generation)}packs/{digest}")
+        return await self.read(f"{self.above(service, generation)}packs/{digest}")
 
     async def read(self, key: str) -> bytes:
         content = await self._target.get(key)
@@ -109,5 +101,5 @@ class Store:
     async def delete(self, proof: Prunable) -> None:
         await self._target.delete(proof.key, proof)
 
-    def _above(self, service: str, generation: int) -> str:
+    def above(self, service: str, generation: int) -> str:
         return f"{self._fleet[:FLEET_DIGITS]}/{service}/g{generation}/"

@@ -49,8 +49,13 @@ class Verified:
         try:
             receipt = (await self._store.named(service, digest)).receipt
             await self._store.manifest(receipt)
-        except (Corrupt, Failed) as trouble:
+        except Corrupt as trouble:
             return [trouble.message], []
+        except Failed as trouble:
+            if trouble.code != "not_found":
+                raise
+            return [trouble.message], []
+        flaws += await self._key_flaws(service, receipt.generation)
         for pack in receipt.packs:
             try:
                 await self._store.pack(service, receipt.generation, pack.digest)
@@ -58,3 +63,15 @@ class Verified:
                 flaws.append(trouble.message)
                 damaged.append(pack.digest)
         return flaws, damaged
+
+    async def _key_flaws(self, service: str, generation: int) -> list[str]:
+        """Without its key no byte of a backup can be read. It is stored once for each time that it was addressed; one
+        that is whole is enough."""
+        flaws, names = list[str](), await self._store.key_names(service, generation)
+        for name in names:
+            try:
+                await self._store.read(name)
+            except Corrupt as trouble:
+                flaws.append(trouble.message)
+        missing = f"the key of generation {generation} of {service} is missing where it was stored"
+        return [] if len(flaws) < len(names) else flaws or [missing]

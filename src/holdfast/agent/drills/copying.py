@@ -1,12 +1,12 @@
 """The containers of a drill: created in a closed network, started, watched until they are healthy."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from holdfast.agent.backups.declared import Declarations, Wanted
 from holdfast.agent.backups.loading import Loading
-from holdfast.agent.drills.completing import completed
+from holdfast.agent.completing import completed
 from holdfast.agent.services.door import Door, Ground
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.health_checks import HealthChecks
@@ -79,7 +79,8 @@ class Copies:
         """Into a component that was started on empty volumes, once it is initialised. Raises Failed."""
         await self._loading.load(await self._there(copy), copy.part, top, header, wanted.snapshot)
 
-    async def make(self, every: Sequence[Copy]) -> None:
+    async def make(self, every: Sequence[Copy], volumes: Callable[[Copy], Awaitable[None]]) -> None:
+        """`volumes` makes what one of them mounts, once its image is here."""
         first = every[0].spec
         labels = {LABEL_FLEET: first.fleet, LABEL_INFRASTRUCTURE: KIND}
         subnet = await completed(self._runtime.closed_network(first.network, labels))
@@ -87,6 +88,7 @@ class Copies:
         for copy in every:
             if not await self._runtime.has_image(copy.spec.reference):
                 await self._runtime.pull(copy.spec.reference, lambda line: None)
+            await volumes(copy)
             made = self._containers.beside(copy.name, copy.spec, KIND, closed[copy.name])
             await completed(self._door.create(made))
 
@@ -112,7 +114,7 @@ class Copies:
                 well = {copy.name for copy in every if await self._is_well(copy, starts)}
                 for copy in every:
                     if copy.name in well - seen:
-                        told(_seen(copy))
+                        told(_seen(copy, self._health.settle_s(copy.part)))
                 seen |= well
                 if len(well) == len(every):
                     return
@@ -182,10 +184,10 @@ def unhealthy(words: str, service: str) -> Failed:
     return Failed(words, remedy=remedy(service), code="not_healthy")
 
 
-def _seen(copy: Copy) -> str:
+def _seen(copy: Copy, settle_s: float) -> str:
     checks = copy.part.checks
     if not checks:
-        return f"{copy.spec.component} stayed up for {copy.part.settle}"
+        return f"{copy.spec.component} stayed up for {settle_s:g} s"
     words = " and ".join(f"{one.type} {_place(one.port, one.path)}".strip() for one in checks)
     return f"{copy.spec.component} is healthy: {words}"
 

@@ -15,6 +15,7 @@ from holdfast.agent.time import NodeTime
 from holdfast.errors import Corrupt, Failed, HoldfastError
 from holdfast.model.backup import VerifiedReceipt
 from holdfast.model.drill import Drill, DrillResult
+from holdfast.model.size import counted, size
 from holdfast.ports.archive import Unpacked
 from holdfast.ports.scratch import Drillable, Scratch
 from holdfast.reconcile import drill, drill_copy
@@ -71,7 +72,8 @@ class Drilling:
             proof = await self._remains.begin(drill_copy.staged(guest, request.token, every))
             unpacked = await self._unpacked(found, proof, tell)
             result = replace(result, files=unpacked.files, size_bytes=unpacked.size_bytes)
-            evidence.append(f"restored with every digest right: {unpacked.files} files, {unpacked.size_bytes} bytes")
+            what = f"{counted(unpacked.files, 'file')}, {size(unpacked.size_bytes)}"
+            evidence.append(f"restored with every digest right: {what}")
             await self._trial.begin(every, wanted, proof, unpacked.header, evidence, tell)
             await self._trial.judge(every, request.declared, evidence, tell)
             verdict: HoldfastError | None = None

@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from holdfast.agent.drills.completing import completed
+from holdfast.agent.completing import completed
 from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.door import Door
 from holdfast.agent.services.rollout.containers import Containers

@@ -1,11 +1,11 @@
 """The service is tried on a restored backup: components start, a dump is loaded, health and cmd are looked at."""
 
-import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from holdfast.agent.backups.declared import Wanted
-from holdfast.agent.drills.completing import completed
 from holdfast.agent.drills.copying import Copies
+from holdfast.agent.drills.volumes import Volumes
 from holdfast.agent.time import NodeTime
 from holdfast.model.archive import Header
 from holdfast.model.drill import Drill
@@ -18,8 +18,9 @@ Tell = Callable[[str, Progress | None], None]  # the step, and how far it is
 
 
 class Trial:
-    def __init__(self, copies: Copies, scratch: Scratch, time: NodeTime) -> None:
+    def __init__(self, copies: Copies, volumes: Volumes, scratch: Scratch, time: NodeTime) -> None:
         self._copies = copies
+        self._volumes = volumes
         self._scratch = scratch
         self._time = time
         self.wanted = copies.wanted
@@ -37,11 +38,8 @@ class Trial:
         """Every container is there afterwards. If a command must bring the backup back, it has done so, in a component
         that ran alone: another one would have written before the data was there."""
         loader = self._copies.loader(every, wanted, header)
-        for copy in every:
-            for place in copy.places:
-                await completed(asyncio.to_thread(self._scratch.volume, proof, place))
         tell("starting", None)
-        await self._copies.make(every)
+        await self._copies.make(every, partial(self._volumes.make, proof))
         if loader is None:
             return
         tell("loading the dump", None)

@@ -1,10 +1,11 @@
 """What this node keeps about each schedule: on the disk before anything acts on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from holdfast.agent.schedules.notes import Key, Notes
+from holdfast.model.move import Decided
 from holdfast.ports.journal import Facts
 from holdfast.reconcile.schedule import Book
 
@@ -26,6 +27,18 @@ class Books:
 
     def of(self, key: Key) -> Book | None:
         return self._known.get(key)
+
+    def decided(self, service: str) -> dict[str, Decided]:
+        """For the node that the service moves to."""
+        mine = {name: book for (of, name), book in self._known.items() if of == service}
+        return {name: Decided(book.decided_s, book.cron, book.timezone) for name, book in sorted(mine.items())}
+
+    def go_on(self, service: str, decided: Mapping[str, Decided]) -> None:
+        """The service moved here: no minute runs again, and none is left out."""
+        for name, one in decided.items():
+            known = self._known.get((service, name))
+            if known is None or known.decided_s < one.decided_s:
+                self.keep((service, name), Book(one.decided_s, one.cron, one.timezone))
 
     def known(self) -> list[Key]:
         return sorted(self._known)

@@ -15,6 +15,7 @@ from holdfast.model.fleet import Service
 from holdfast.model.schedule import Schedule
 
 NOT_SERVING = "the service does not serve yet"
+NOT_CONFIRMED = "the machine booted, and the hub has not answered yet"
 NOT_DEPLOYED = "the deployment with its command does not serve yet"
 
 _service = msgspec.json.Decoder(Service).decode
@@ -28,14 +29,20 @@ class Declared(Struct, frozen=True):
 
 class Declarations:
     """`content` reads a document of the revision by its digest. A service that runs here for a silent node has no
-    schedules here: its own node may still run them. `running` answers the specs of a service's running containers."""
+    schedules here: its own node may still run them. `running` answers the specs of a service's running containers.
+    `withholds_data`: after a boot, what has data waits for the hub."""
 
     def __init__(
-        self, content: Callable[[str], bytes | None], records: Records, running: Callable[[str], set[str]]
+        self,
+        content: Callable[[str], bytes | None],
+        records: Records,
+        running: Callable[[str], set[str]],
+        withholds_data: Callable[[], bool],
     ) -> None:
         self._content = content
         self._records = records
         self._running = running
+        self._withholds_data = withholds_data
         self._rested: set[str] = set()  # services that were stopped or inactive, and have not been up since
         self._observes = False
         self.found: dict[Key, Declared] = {}
@@ -72,6 +79,8 @@ class Declarations:
         part = self._part(key)
         if part is None:
             return NOT_SERVING
+        if part.spec.mounts and self._withholds_data():
+            return NOT_CONFIRMED
         is_new = declared.schedule.cmd not in part.runs and declared.deployment != self.serving(key)
         return NOT_DEPLOYED if is_new and part.spec.mounts else ""
 

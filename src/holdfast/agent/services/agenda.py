@@ -42,6 +42,8 @@ class Agendas:
         names = sorted(wanted.guests.keys() | self.leaving(wanted, released))
         busy = {name for name in names if self._lanes.is_busy(name)}
         busy |= self._deployments.unnoted(wanted) | self._pacing.waiting(now_s)
+        if self._pacing.withholds_data:
+            busy |= leaving.with_data(wanted.guests)
         looks = [await self._look_at(wanted, name) for name in names if name not in busy]
         agenda = stages.work(looks, busy=busy, mode=wanted.node.reconcile)
         self._log_drift(drift.subsystems(agenda.findings))

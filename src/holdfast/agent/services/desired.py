@@ -1,6 +1,6 @@
 """What this node must run: the manifest in force with its contents read, as guests, frozen for a pass (T-05)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +29,7 @@ class Desired(Struct, frozen=True):
     standby: frozenset[str]  # of these, the ones that run here for another node
     complete: bool = True
     trouble: HoldfastError | None = None
+    awaited: Mapping[str, Guest] = {}  # that wait for their data
 
 
 def desired(
@@ -41,19 +42,23 @@ def desired(
     """`content` reads a document of the revision by its digest."""
     manifest = revision.manifest
     here = {**manifest.services, **{a: manifest.standby[a] for a in standby if a in manifest.standby}}
+    here |= revision.awaited
     exposed = proxy_of(revision.node) == "none"
     guests: dict[str, Guest] = {}
+    awaited: dict[str, Guest] = {}
     trouble: HoldfastError | None = None
     for address, entry in sorted(here.items()):
         name = address.partition(".")[2]
         try:
             service = _read(content, address, entry)
-            guests[name] = wanted.guest(address, entry, service, fleet, data_dir, deployment_of(entry), exposed)
+            made = wanted.guest(address, entry, service, fleet, data_dir, deployment_of(entry), exposed)
+            (awaited if address in revision.awaited else guests)[name] = made
         except HoldfastError as found:
             trouble = found
-    borrowed = frozenset(a.partition(".")[2] for a in here if a not in manifest.services)
+    borrowed = frozenset(a.partition(".")[2] for a in standby if a in manifest.standby)
     settings = revision.document.settings
-    return Desired(revision.number, manifest, revision.node, settings, guests, borrowed, trouble is None, trouble)
+    is_whole = trouble is None
+    return Desired(revision.number, manifest, revision.node, settings, guests, borrowed, is_whole, trouble, awaited)
 
 
 def _read(content: Callable[[str], bytes | None], address: str, entry: Entry) -> Service:

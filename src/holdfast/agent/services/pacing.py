@@ -24,11 +24,15 @@ class Pacing:
 
     def __init__(self) -> None:
         self.has_looked = False  # since this process began, or since the runtime came back
+        self.withholds_data = False  # services with data are not begun: no hub confirmed them after a boot
         self.unrest: set[str] = set()  # services that are not yet where they must be
         self.stuck: dict[str, HoldfastError] = {}
         self._later: dict[str, tuple[int, float]] = {}  # services that did not get there: tries, when again
         self._tries = 0
         self._guard = Guard()
+
+    def withhold_data(self, withholds: bool) -> None:
+        self.withholds_data = withholds
 
     # ---- single services
 

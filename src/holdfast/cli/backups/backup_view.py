@@ -90,13 +90,23 @@ def _keys(view: FleetView) -> Iterator[tuple[str, str]]:
             yield name, line
 
 
+def order(one: VerifiedReceipt) -> tuple[int, int]:
+    """Newer ones are greater: a node that took the service over begins again with number 1, in a later epoch."""
+    return one.receipt.epoch, one.receipt.sequence
+
+
+def proven(view: FleetView, service: str) -> list[VerifiedReceipt]:
+    """Oldest first."""
+    return sorted((one.proven for one in found(view, service) if one.proven is not None), key=order)
+
+
 def named(view: FleetView, service: str, id: str) -> VerifiedReceipt:
     """By the beginning of its id; without one the newest that is proven."""
-    rows = [one.proven for one in found(view, service) if one.proven is not None]
+    rows = proven(view, service)
     if not rows:
         raise Invalid(
-            f"the hub stores no proven backup of {service}",
-            remedy=f"holdfast backup list {service}",
+            f"the hub stores no backup of {service} with a valid signature",
+            remedy=f"to make one: holdfast backup {service} --wait; `holdfast backup list {service}` shows all",
             code="not_found",
         )
     if not id:
@@ -106,17 +116,17 @@ def named(view: FleetView, service: str, id: str) -> VerifiedReceipt:
         return mine[0]
     lists = f"`holdfast backup list {service}` lists them"
     if not mine:
-        raise Invalid(f"the hub stores no proven backup {id!r} of {service}", remedy=lists, code="not_found")
+        raise Invalid(f"no backup {id!r} of {service} has a valid signature", remedy=lists, code="not_found")
     raise Conflict(f"{len(mine)} backups of {service} begin with {id!r}", remedy=lists, code="ambiguous")
 
 
 def before(view: FleetView, service: str, at_s: float) -> VerifiedReceipt:
     """The newest one that was made at that time or before."""
-    rows = [one.proven for one in found(view, service) if one.proven is not None]
+    rows = proven(view, service)
     early = [row for row in rows if row.receipt.made_s <= at_s]
     if not early:
         raise Invalid(
-            f"the hub stores no proven backup of {service} from {rfc3339(at_s)} or before",
+            f"the hub stores no backup of {service} with a valid signature from {rfc3339(at_s)} or before",
             remedy=f"`holdfast backup list {service}` lists them",
             code="not_found",
         )

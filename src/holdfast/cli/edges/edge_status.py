@@ -129,6 +129,8 @@ def _lines(one: EdgeView, now_s: float) -> list[str]:
     if state.phase != "live" and (state.step or state.message):
         step = f"step {state.step!r}" if state.step else ""
         lines.append(f"  {state.phase:<11}  {': '.join(part for part in (step, state.message) if part)}")
+    if one.behind and one.status == one.behind:
+        lines.append(f"  service      {_behind(one)}")
     address = f" at {state.address}:{state.port}" if state.address else ""
     lines.append(f"  backend      {state.backend} on {state.node}{address}: {_reached(one)}")
     lines.append(f"  certificate  {_certified(one, now_s)}")
@@ -145,6 +147,13 @@ def _whose(one: EdgeView) -> str:
     if one.edge_report.status == "unhealthy":
         return f"no contact with {one.edge} for {aged(one.edge_report.age_s)}: the status is unknown"
     return origin(one.edge_report)
+
+
+def _behind(one: EdgeView) -> str:
+    """As its node reports; the edge may have asked before that."""
+    if one.behind == "held":
+        return f"stopped on {one.node} by an order: holdfast start {one.service}"
+    return f"no container of it works on {one.node}: holdfast ps {one.service}"
 
 
 def _reached(one: EdgeView) -> str:

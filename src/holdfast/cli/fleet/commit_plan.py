@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from holdfast.cli.fleet import show_plan, signing
 from holdfast.cli.fleet.seen_heads import Heads
-from holdfast.cli.hub_target import is_url
+from holdfast.cli.hub_target import UNSERVED, is_url
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import INTERRUPTED, Conflict, Failed
 from holdfast.model.applied import Applied, head_of
@@ -169,7 +169,9 @@ def nothing_to_do(
     from holdfast.cli.waiting import outcome
 
     if not args.json:
-        box.terminal.say(show_plan.text(plan, box.terminal))
+        box.terminal.say(show_plan.text(plan, box.terminal, only=only))
+    if not args.json and hub is not None and not isinstance(hub, FleetReader):
+        box.terminal.remark(UNSERVED)
     waits = hub is not None and applied is not None and not getattr(args, "detach", False)
     found = outcome.look_again(hub, applied, only, box) if waits and hub and applied else outcome.NOTHING
     return conclude(found, plan.base, plan, hub, args, box)

@@ -24,10 +24,13 @@ VALUE_CHARS = 72
 # ---- for people -----------------------------------------------------------------------------------------------------
 
 
-def text(plan: Plan, terminal: Terminal, verbose: bool = False, allowed: int | None = None) -> Block:
+def text(
+    plan: Plan, terminal: Terminal, verbose: bool = False, allowed: int | None = None, only: str | None = None
+) -> Block:
+    """`only`: the one address that was planned; the directory may differ in others."""
     lines: list[str] = []
     if not plan.changes:
-        lines.append(f"No changes: the fleet directory matches the applied revision {plan.base.number}.")
+        lines.append(f"No changes: {only or 'the fleet directory'} matches the applied revision {plan.base.number}.")
     else:
         on_top = f"on top of revision {plan.base.number}" if plan.base.number else "as the first revision"
         lines += [f"Holdfast will make these changes {on_top}:", ""]
@@ -129,6 +132,8 @@ def _window(text: str, start: int) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, str) and (digest := re.fullmatch("sha256:([0-9a-f]{12})[0-9a-f]{52}", value)):
+        return f"sha256:{digest[1]}…"
     shown = _line(msgspec.json.encode(value).decode())
     return shown if len(shown) <= VALUE_CHARS else shown[: VALUE_CHARS - 1] + "…"
 
@@ -147,6 +152,7 @@ def _names(names: Sequence[str]) -> str:
 
 class _Entry(Struct):
     digest: str
+    images: dict[str, str] = {}
 
 
 class _Table(Struct):
@@ -174,9 +180,12 @@ class _Details:
         return msgspec.json.decode(self._candidate.table, type=_Table).entries if self._candidate else {}
 
     def created(self, address: str, verbose: bool) -> list[str]:
-        content = self._blobs.get(self._entries[address].digest)
-        if content is None or not address.startswith("service."):
+        entry = self._entries[address]
+        content = self._blobs.get(entry.digest)
+        if not address.startswith("service."):
             return []
+        if content is None:  # the ledger has it: another service has the same one, or an earlier revision
+            return [f"image {_line(image)}" for image in sorted(entry.images)]
         if verbose:
             return [f"{_line(key)}: {_value(value)}" for key, value in msgspec.json.decode(content).items()]
         service = msgspec.json.decode(content, type=_Service)

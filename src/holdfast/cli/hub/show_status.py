@@ -8,8 +8,9 @@ from msgspec import UNSET, Struct
 
 from holdfast.cli.backups import proofs
 from holdfast.cli.edges.edge_list import expires
+from holdfast.cli.hub_target import UNSERVED
 from holdfast.cli.nodes.node_list import describe
-from holdfast.cli.services.copies import copies
+from holdfast.cli.services.copies import Copy, copies, stale
 from holdfast.model.applied import Applied
 from holdfast.model.duration import aged
 from holdfast.model.hub_status import HubStatus, StatusFinding
@@ -51,7 +52,7 @@ def lines(shown: Shown, running: bool, now_s: float) -> Iterator[str]:
     if found.head != found.serving:
         yield f"The ledger holds revision {found.head.number}; the hub serves it after a restart."
     if not running:
-        yield "This is a ledger in a directory: no hub tells nodes of it, and whether anything runs is not known."
+        yield UNSERVED
     if nodes and running:
         yield _summary(nodes, shown.ready)
     if applied is not None and (public := edge_views.views(applied, nodes)):
@@ -60,6 +61,8 @@ def lines(shown: Shown, running: bool, now_s: float) -> Iterator[str]:
         yield from proofs.lines(applied, nodes, now_s)
     if applied is not None and (volumes := _volumes(nodes, applied)):
         yield from _unprotected(volumes)
+    if applied is not None and (moved := stale(nodes, applied)):
+        yield f"Copies of services that run elsewhere: {_few([_words(one) for one in moved])}; holdfast retired"
     if applied is not None and (only := backup_copies.only_at_hub(nodes, applied)):
         yield f"Services whose backups have their only copy at the hub: {_few(only)}; [[storage]] adds another place"
 
@@ -130,6 +133,10 @@ def _unprotected(found: Sequence[Unprotected]) -> Iterator[str]:
 def _few(names: Sequence[str]) -> str:
     more = [f"{len(names) - VOLUMES_SHOWN} more"] if len(names) > VOLUMES_SHOWN else []
     return ", ".join([*names[:VOLUMES_SHOWN], *more])
+
+
+def _words(copy: Copy) -> str:
+    return f"{copy.service} on {copy.node} ({copy.state}, epoch {copy.epoch}; runs on {copy.target or 'another node'})"
 
 
 def _volumes(nodes: Mapping[str, VerifiedReport], applied: Applied) -> tuple[Unprotected, ...]:

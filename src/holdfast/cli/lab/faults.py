@@ -87,7 +87,8 @@ def _start(args: Namespace, box: Toolbox) -> int:
 
 _FAST = """\
 Restarts the hub with --pace fast; the agents follow: they check in every second, and a silent node is unhealthy within
-5 s.
+5 s. A container gets at most 8 s to become healthy, whatever `start_period` says, and one without checks and routes is
+healthy after 1 s, whatever `settle` says.
 
 examples:
   holdfast lab fast

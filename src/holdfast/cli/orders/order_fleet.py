@@ -45,7 +45,7 @@ def desk(hub: HubReader | None, args: Namespace, box: Toolbox) -> OrderDesk:
     target = session.target_of_directory(args, box)
     raise Invalid(
         f"orders are delivered only by a running hub, and {target} is a ledger directory",
-        remedy="name the hub: --hub https://HOST:9555",
+        remedy="name the hub: --hub https://HOST:9555; to make one: holdfast hub init --help",
         code="no_hub",
     )
 

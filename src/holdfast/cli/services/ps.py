@@ -31,9 +31,9 @@ order stopped the service. unknown: podman of the node, or the node itself, does
 "state"; "status" has only running, stopped, unhealthy and unknown. RESTARTS counts since the agent of the node knows
 the container; LAST EXIT is the exit code of its last process that ended, with oom if the kernel killed it
 because its memory limit was reached. A container that runs where its service is not placed is marked (orphan), and
-a service that runs in place of a silent node (standby). PROVEN is
-the age of the last drill that verified a backup of the service; - if nothing of it is backed up. REPORT names the node
-that signed the report, and its age.
+a service that runs in place of a silent node (standby). (unconfirmed): its machine booted, and the node started it
+without an answer of the hub. PROVEN is the age of the last drill that verified a backup of the service; - if nothing of
+it is backed up. REPORT names the node that signed the report, and its age.
 With names, only those services are shown. If the edge reports a hostname live, PORTS shows its URL; otherwise it shows
 the step that is missing. holdfast edge status shows more.
 
@@ -99,7 +99,7 @@ def _only(rows: list[Row], asked: Sequence[str], view: FleetView) -> list[Row]:
 def _cells(row: Row, one: VerifiedReport | None, now_s: float) -> tuple[str, ...]:
     component = f"/{row['component']}" if row["component"] else ""  # a foreign container has none
     replica = f" {row['replica']}" if row["replica"] else ""
-    marks = "".join(f" ({mark})" for mark in ("standby", "orphan") if row[mark])
+    marks = "".join(f" ({mark})" for mark in ("standby", "orphan", "unconfirmed") if row[mark])
     up = aged(max(0.0, now_s - row["started_s"])) if row["started_s"] and row["status"] != "stopped" else "-"
     return (
         f"{row['name']}{component}{replica}{marks}",
@@ -231,6 +231,7 @@ def _row(
         "orphan": orphan,
         "held": _is_held(one, container.service),
         "standby": one is not None and _stands_in(one, container.service),
+        "unconfirmed": _is_unconfirmed(one, container.service),
         "id": container.id,
         "pid": container.pid,
         "ports": list(container.ports),
@@ -241,6 +242,11 @@ def _row(
         "restarts": container.restarts,
         "last_exit": container.last_exit,
     }
+
+
+def _is_unconfirmed(one: VerifiedReport | None, service: str) -> bool:
+    found = one.report.findings if one is not None and one.report is not None and not one.is_old else ()
+    return any((finding.code, finding.address) == ("unconfirmed", f"service.{service}") for finding in found)
 
 
 def _state(container: ContainerState, one: VerifiedReport | None) -> str:

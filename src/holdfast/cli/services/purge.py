@@ -1,4 +1,4 @@
-"""`holdfast purge SERVICE -n NODE`: set the data of a removed service aside, or destroy it at once."""
+"""`holdfast purge SERVICE -n NODE`: set data that a service left there aside, or destroy it at once."""
 
 from argparse import Namespace
 
@@ -10,6 +10,7 @@ from holdfast.cli.fleet.signing import operator_signer
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.orders import order_and_wait
+from holdfast.cli.services.copies import left
 from holdfast.cli.sizes import counted, size
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid, NotPermitted
@@ -20,7 +21,8 @@ Shows the path and the size of the data and how many checkpoints there are of it
 for that directory on that node, and waits until the node has signed the result. The data and its checkpoints are kept
 aside for 7 days, in which `holdfast retired restore` brings them back; then the node deletes them. With --now
 everything is destroyed at once, also what earlier purges set aside: this cannot be undone. `holdfast retired` lists
-data that can be purged; a service that is applied on the node is never purged.
+data that can be purged: of removed services, and copies of services that moved to another node. Data of a service that
+is applied on the node, or that another node is still taking over, is never purged.
 
 Exit 0: done; 1: the node failed or refused; 3: the service is still applied there; 4: another signature is needed;
 6: no answer in time.
@@ -67,7 +69,7 @@ def _ask(name: str, view: FleetView, args: Namespace, box: Toolbox) -> None:
 def _words(name: str, view: FleetView, args: Namespace) -> str:
     found, aside = data_on(args.node, name, view), set_aside(args.node, name, view)
     copies, copies_bytes = checkpoint_view.amount(view, name, args.node)
-    parts = [f"{found.path} on {args.node}: {_much(found)}"] if found is not None else []
+    parts = [_data(args.node, found, view)] if found is not None else []
     if copies:
         parts.append(f"{counted(copies, 'checkpoint')} ({size(copies_bytes)})")
     if aside and args.now:
@@ -80,6 +82,12 @@ def _words(name: str, view: FleetView, args: Namespace) -> str:
         return f"{what} will be destroyed. This cannot be undone."
     back = f"holdfast retired restore {name} -n {args.node}{repeated(args)}"
     return f"{what} will be set aside, and deleted after 7 days. Until then, this brings it back: {back}"
+
+
+def _data(node: str, found: RetiredData, view: FleetView) -> str:
+    copy = left(node, found, view.applied)
+    whose = f" ({copy.state}; the service runs on {copy.target})" if copy.target else ""
+    return f"{found.path} on {node}{whose}: {_much(found)}"
 
 
 def _much(found: RetiredData) -> str:

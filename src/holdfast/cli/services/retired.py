@@ -1,4 +1,4 @@
-"""`holdfast retired`: data of removed services, from the signed reports of the nodes."""
+"""`holdfast retired`: data of services that were removed or moved away, from the signed reports of the nodes."""
 
 from argparse import Namespace
 from typing import Any
@@ -11,6 +11,7 @@ from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.nodes.show_report import origin
+from holdfast.cli.services.copies import left
 from holdfast.cli.sizes import counted, size
 from holdfast.cli.text import block
 from holdfast.cli.timestamps import rfc3339
@@ -18,8 +19,10 @@ from holdfast.cli.tools import Toolbox
 from holdfast.model.report import RetiredData
 
 DETAILS = """\
-The data of a removed service stays on its node. It is purged only by an order that is signed for that directory on that
-node; the list shows the command that signs one. Purged data is kept aside for 7 days and is listed with the earliest
+The data of a removed service stays on its node, and so does the copy of a service that moved to another node:
+superseded, if this node handed it over; fenced, if it was away and the service began with a backup elsewhere. Neither
+runs. It is purged only by an order that is signed for that directory on that node; the list shows the command that
+signs one. Purged data is kept aside for 7 days and is listed with the earliest
 time of its deletion, and with the command that brings it back.
 
 examples:
@@ -42,7 +45,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     if not rows:
-        box.terminal.remark("No node reports data of a removed service.")
+        box.terminal.remark("No node reports data that a service left there.")
     for row, line in zip(rows, tables.lines([_cells(row) for row in rows], box.terminal, tail=True), strict=True):
         shown = f"restore: {row['restore']}" if row["restore"] else f"purge: {row['purge']}"
         box.terminal.say(block((line, f"  {shown}")))
@@ -52,12 +55,24 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    since = f"removed in revision {row['removed_in']}" if row["removed_in"] else "removed at an unknown time"
+    since = _since(row)
     if row["restore"]:
         since = f"purged; kept {_kept(row['until'])}"
     copies = f", {counted(row['checkpoints'], 'checkpoint')}" if row["checkpoints"] else ""
     much = f"{size(row['size_bytes'])}, {counted(row['files'], 'file')}{copies}"
     return row["name"], row["node"], much, since, row["path"]
+
+
+def _since(row: Row) -> str:
+    at = f" {row['left']}" if row["left"] else ""
+    match row["state"]:
+        case "superseded":
+            of = f"manifest {row['digest'][:16]}, epoch {row['epoch']}"
+            return f"superseded{at}: handed over to {row['target']} ({of})"
+        case "fenced":
+            with_backup = f" with backup {row['digest'][:16]}" if row["digest"] else ""
+            return f"fenced{at}: runs on {row['target'] or 'another node'}{with_backup}, epoch {row['epoch']}"
+    return f"removed in revision {row['removed_in']}" if row["removed_in"] else "removed at an unknown time"
 
 
 def _kept(until: str | None) -> str:
@@ -81,6 +96,7 @@ def silent(view: FleetView) -> list[str]:
 def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Namespace) -> Row:
     copies = checkpoint_view.amount(view, data.name, node)[0] if not data.purge else 0
     grave = view.applied.table.tombstones.get(f"service.{data.name}")
+    copy = left(node, data, view.applied)
     return {
         "name": data.name,
         "node": node,
@@ -88,6 +104,11 @@ def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Name
         "size_bytes": data.size_bytes,
         "files": data.files,
         "removed_in": data.removed_in or (grave.removed_in if grave is not None else 0),
+        "state": copy.state,
+        "epoch": copy.epoch,
+        "target": copy.target or None,
+        "digest": copy.digest,
+        "left": rfc3339(copy.left_s) if copy.left_s else None,
         "age_s": round(age_s, 3),
         "until": rfc3339(data.until_s) if data.until_s else None,
         "checkpoints": data.checkpoints or copies,

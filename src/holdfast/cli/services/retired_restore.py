@@ -1,13 +1,15 @@
-"""`holdfast retired restore SVC`: bring back what a purge set aside, by a signed order."""
+"""`holdfast retired restore SVC`: bring back what a purge set aside, or a service to the data that a node kept."""
 
 from argparse import Namespace
 
 from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.fleet.plan import declare_message
 from holdfast.cli.fleet.signing import operator_signer
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.orders import order_and_wait
-from holdfast.cli.services.purge import set_aside
+from holdfast.cli.services import kept_copy
+from holdfast.cli.services.purge import data_on, set_aside
 from holdfast.cli.sizes import counted, size
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
@@ -15,12 +17,17 @@ from holdfast.errors import Conflict, Invalid
 from holdfast.model.report import RetiredData
 
 DETAILS = """\
-A purge keeps the data of a service and its checkpoints aside for 7 days. This command puts the newest of it back: it
-asks, signs an order of grade destroy and waits until the node has signed the result. `holdfast deploy` then uses the
-data again. The service must not be applied on the node meanwhile.
+What a purge set aside (for 7 days) comes first: the newest of it, with its checkpoints, is put back by an order of
+grade destroy, and stays there unused. The service must not be applied on that node meanwhile.
 
-Exit 0: done; 1: the node failed or refused; 2: no node reports such data; 4: another signature is needed; 5: several
-nodes have such data; 6: no answer in time.
+Otherwise the service itself comes back to the data that a node kept of it, by a signed revision:
+  retired                the removed service is applied again as it was before, also after an accidental removal
+  superseded or fenced   the service leaves the node that has it now, and goes on with the older copy. This needs grade
+                         destroy, and a node that is silent or a service that was stopped (`holdfast stop SVC`): what
+                         was written since stays there, as a fenced copy. `holdfast migrate` brings the newer data
+
+Exit 0: done; 1: the node failed or refused; 2: no node reports such data; 3: the service runs elsewhere; 4: another
+signature is needed; 5: several nodes have such data; 6: no answer in time.
 
 examples:
   holdfast retired
@@ -32,15 +39,19 @@ ACTION = "restore-retired"
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC", help="the service whose data was purged")
+    parser.add_argument("service", metavar="SVC", help="the service whose data comes back")
     parser.add_argument("-n", "--node", metavar="NODE", help="the node that has the data")
     order_and_wait.declare_shared(parser)
+    declare_message(parser)
+    parser.add_argument("--adopt", action="store_true", help="continue although fleet.lock is behind")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     name = args.service.removeprefix("service.").removeprefix("data.")
     view = order_and_wait.look(args, box)
     node, found = _found(name, view, args)
+    if not found.purge:
+        return kept_copy.bring_back(name, node, found, view, args, box)
     target, arguments = f"data.{name}", {"purge": found.purge}
     signer = operator_signer(view.applied.trust.operators, args, box)
     order_and_wait.refuse_if_hopeless(ACTION, target, (node,), arguments, signer, view, args)
@@ -54,22 +65,23 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _found(name: str, view: FleetView, args: Namespace) -> tuple[str, RetiredData]:
-    """The newest on its node; several nodes need -n."""
+    """The newest that a purge set aside, or else what is in its place; several nodes need -n."""
     if args.node:
         fleet_view.node(view, args.node, args)
     nodes = [args.node] if args.node else sorted(view.nodes)
     found = {node: rows[-1] for node in nodes if (rows := set_aside(node, name, view))}
+    found = found or {node: one for node in nodes if (one := data_on(node, name, view)) is not None}
     if len(found) == 1:
         return next(iter(found.items()))
     if not found:
         raise Invalid(
-            f"no node reports data of {name} that a purge set aside",
+            f"no node reports data of {name} that could be brought back",
             remedy="`holdfast retired` lists what can be brought back",
             code="not_found",
         )
     again = f"holdfast retired restore {name} -n {next(iter(found))}{repeated(args)}"
     raise Conflict(
-        f"several nodes have data of {name} that a purge set aside: {', '.join(found)}",
+        f"several nodes have data of {name} that could be brought back: {', '.join(found)}",
         remedy=f"name the node: {again}",
         code="ambiguous",
     )

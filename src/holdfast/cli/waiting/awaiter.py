@@ -44,7 +44,8 @@ class Awaited(Struct, frozen=True):
         step = next((step for step in self.steps if step.outcome == "running"), None)
         doing = f"{step.name} {max(0.0, now_s - step.at_s):.0f} s" if step is not None else self.step
         far = f", {step.message}" if step is not None and step.message else ""
-        return f"{self.lead}{doing}{far}" + (f": {self.message}" if whole and self.message else "")
+        why = f": {self.message}" if whole and self.message and self.message not in far else ""
+        return f"{self.lead}{doing}{far}{why}"
 
 
 class Awaiter(Protocol):
@@ -71,6 +72,7 @@ class Reports:
         self.clock = clock
         self.began_s = clock.monotonic_s()
         self.since_s: dict[tuple[object, str], float] = {}  # first seen silent, parked, in trouble
+        self.arrived_s: dict[str, float | None] = {}  # services whose data moves: when it arrived; None before
 
     def accepts(self, word: "VerifiedReport | None") -> bool:
         return self.branch is None or (word is not None and receipts.accepted(word, self.branch))

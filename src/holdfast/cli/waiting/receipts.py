@@ -45,6 +45,7 @@ class Following(Struct, frozen=True):
     affected: frozenset[str]
     branch: "Branch"
     before: Applied | None = None
+    given_up: frozenset[str] = frozenset()  # silent nodes whose copies a move replaces
 
     def is_minor(self, node: str) -> bool:
         """Only names of services elsewhere changed for this node: nothing that runs depends on its receipt."""

@@ -39,13 +39,15 @@ class Services:
         return [_awaited(one, seen) for one, seen in zip(self._wanted, self.seen, strict=True)]
 
     def ends_s(self, limits: Limits, without: Collection[str]) -> list[float]:
+        moving = {name for name, at_s in self._reports.arrived_s.items() if at_s is None}
         pairs = zip(self._wanted, self.seen, strict=True)
-        return [self._end_s(one, limits) for one, seen in pairs if not seen.is_settled and one.node not in without]
+        late = [one for one, seen in pairs if not seen.is_settled and one.node not in without]
+        return [self._end_s(one, limits) for one in late if one.service not in moving]
 
     def _end_s(self, one: ServiceAwaited, limits: Limits) -> float:
         """A service that moves leaves its old node only after it runs on the new one."""
         if one.deployment:
-            return self._reports.began_s + limits.deploy_s
+            return (self._reports.arrived_s.get(one.service) or self._reports.began_s) + limits.deploy_s
         arrives = [other for other in self._wanted if other.service == one.service and other.deployment]
         return self._since(arrives) + limits.undeploy_s
 

@@ -19,6 +19,7 @@ from holdfast.status.blockers import Blocker
 from holdfast.status.dns import DnsObserved
 from holdfast.status.edges import settled as edge_settled
 from holdfast.status.edges.settled import EdgeObserved
+from holdfast.status.moves import MoveObserved
 from holdfast.status.services import settled as service_settled
 from holdfast.status.services.settled import Observed
 
@@ -38,7 +39,21 @@ def document(outcome: Outcome) -> dict[str, Any]:
     return {
         "receipts": msgspec.to_builtins(outcome.receipts),
         "services": services,
+        **({"moves": [_move(one) for one in outcome.moves]} if outcome.moves else {}),
         "success": trouble(outcome, None, None) is None,
+    }
+
+
+def _move(one: MoveObserved) -> dict[str, Any]:
+    return {
+        "service": one.service,
+        "from": one.source or None,
+        "to": one.target,
+        "phase": one.phase,
+        "step": one.step,
+        "message": one.message,
+        "remedy": one.remedy,
+        "steps": [{"node": node, **_steps([step])[0]} for node, step in one.steps],
     }
 
 
@@ -85,6 +100,10 @@ def _steps(steps: Sequence[StepResult]) -> list[dict[str, Any]]:
 def told(outcome: Outcome) -> list[str]:
     lines = receipts.lines(outcome.receipts)
     groups: dict[str, list[str]] = {}
+    for move in outcome.moves:
+        if move.phase == "arrived":
+            begun = f"from {move.source} " if move.source else "with its backup "
+            groups.setdefault("moved", []).append(f"{move.service} {begun}to {move.target}")
     carried = {edge.hostname for edge in outcome.edges if edge.node}  # by any service, on any edge
     for one in outcome.services:
         if one.phase in ("converged", "held", "retired"):
@@ -130,6 +149,9 @@ def _leads_elsewhere(edge: EdgeObserved) -> str:
 def trouble(outcome: Outcome, head: Head | None, hub: HubReader | None) -> HoldfastError | None:
     """The most severe failure; None if everything worked. `hub` is asked for the way back if a service failed."""
     is_applied = f"revision {head.number} is applied, but " if head is not None else ""
+    stuck = [one for one in outcome.moves if one.phase != "arrived" and one.message]
+    if stuck:
+        return _not_moved(stuck[0], is_applied)
     failed = service_settled.failures(outcome.services)
     if failed:
         return _failed(failed, head, hub)
@@ -161,7 +183,8 @@ def _explained(trouble: Unreachable, found: Sequence[Blocker]) -> Unreachable:
 
 
 def _late(outcome: Outcome, is_applied: str) -> Unreachable | None:
-    late = [_where(one) for one in outcome.services if not one.is_settled]
+    late = [f"{one.service} ({one.doing})" for one in outcome.moves if one.phase != "arrived"]
+    late += [_where(one) for one in outcome.services if not one.is_settled]
     if not outcome.dns.is_settled:
         late += [_asked(one.node, one.message) for one in outcome.dns.those("waiting")]
     late += [_carried(edge) for edge in outcome.edges if not edge.is_settled or edge.has_failed]
@@ -185,6 +208,17 @@ def _failed(failed: Sequence[Observed], head: Head | None, hub: HubReader | None
         f"{_joined([_why(one) for one in failed])}{recorded}",
         remedy=own if "holdfast rollback" in own or not back.remedy else f"{own}; {back.remedy}",
         code="rollout_failed",
+    )
+
+
+def _not_moved(one: MoveObserved, is_applied: str) -> Failed:
+    serves = f"; it runs on {one.source} until then" if one.source and not one.handed_over else ""
+    back = f"; to take the move back: holdfast migrate {one.service} --abort" if "--abort" not in one.remedy else ""
+    return Failed(
+        f"{is_applied}{one.service} has not arrived on {one.target}: step {one.step or 'receive'!r} on {one.node}: "
+        f"{_below(one.message)}{serves}",
+        remedy=f"{one.remedy or 'holdfast status'}; the nodes go on trying, and the same command follows them{back}",
+        code="move_failed",
     )
 
 

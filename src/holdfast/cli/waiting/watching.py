@@ -1,49 +1,31 @@
-"""Wait until everything that a command changed has settled: services, then DNS names, then edges.
+"""Wait until everything that a command changed has settled: moves of data, services, then DNS names, then edges.
 
 Uses only the signed reports of nodes.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from holdfast.cli.tools import Toolbox
 from holdfast.cli.waiting import receipts
 from holdfast.cli.waiting.awaiter import Awaited, Awaiter, Limits, Reports
 from holdfast.cli.waiting.dns import Names
 from holdfast.cli.waiting.edges import Edges
+from holdfast.cli.waiting.moves import Moves
 from holdfast.cli.waiting.progress import Progress
 from holdfast.cli.waiting.report_poll import ReportPoll
 from holdfast.cli.waiting.services import Services
+from holdfast.cli.waiting.wanted import Wanted
 from holdfast.model import duration
 from holdfast.model.applied import Applied
 from holdfast.status import blockers
 from holdfast.status.blockers import Blocker, Concern
-from holdfast.status.dns import NamesAwaited
-from holdfast.status.edges.settled import EdgeAwaited
-from holdfast.status.services.settled import ServiceAwaited
 
 if TYPE_CHECKING:
     from holdfast.model.verified_report import VerifiedReport
 
 STALE_S = 3.0  # findings older than this revision are cleared by then, if solved
 LOOK_S = 0.5  # while an awaiter measures how long something lasts
-
-
-class Wanted(Struct, frozen=True):
-    """Everything a command waits for. `asked`: nodes whose manifest it changed."""
-
-    services: tuple[ServiceAwaited, ...] = ()
-    edges: tuple[EdgeAwaited, ...] = ()
-    names: NamesAwaited = NamesAwaited()
-    asked: frozenset[str] = frozenset()
-
-    @property
-    def nodes(self) -> frozenset[str]:
-        """The nodes whose reports are needed."""
-        edges = {one.edge for one in self.edges if one.edge}
-        return frozenset({one.node for one in self.services} | edges | set(self.names.nodes))
 
 
 class Watch:
@@ -54,10 +36,11 @@ class Watch:
         self._reports = Reports(branch, wanted.asked, box.clock)
         self._began_at_s = float(int(box.clock.now_s()))  # as findings have it
         self._progress = Progress(box.terminal, self._reports.began_s)
+        self.moves = Moves(wanted.moves, self._reports)
         self.services = Services(wanted.services, self._reports)
         self.names = Names(wanted.names, self.services, self._reports)
         self.edges = Edges(wanted.edges, self.services, self.names, self._reports)
-        self._awaiters: tuple[Awaiter, ...] = (self.services, self.names, self.edges)
+        self._awaiters: tuple[Awaiter, ...] = (self.moves, self.services, self.names, self.edges)
         self.hindrances: tuple[Blocker, ...] = ()  # why services or hostnames are still waiting
 
     def look(self, heard: "Mapping[str, VerifiedReport]", only_new: bool = False) -> None:
@@ -87,9 +70,16 @@ class Watch:
         found = blockers.of(concerned, heard, self._reports.accepts)
         self.hindrances = tuple(one for one in found if self._is_current(one))
         self._progress.show_blockers(self.hindrances)
-        texts = [one.text(self._clock.now_s(), whole=True) for one in waiting]
+        texts = self._silences(waiting, unsigned)
+        texts += [one.text(self._clock.now_s(), whole=True) for one in waiting]
         texts += [_unconfirmed(node, heard[node]) for node in unsigned]
         self._progress.remind(texts, self._clock.monotonic_s())
+
+    def _silences(self, waiting: Sequence[Awaited], unsigned: Collection[str]) -> list[str]:
+        """First, and each time: the steps of a node that has become silent are as it last reported them (N47)."""
+        nodes = {one.node for one in waiting} - set(unsigned)
+        words = [self._reports.heard[node].silence for node in sorted(nodes) if node in self._reports.heard]
+        return [f"{word}; it continues when it is back" for word in words if word]
 
     def _is_current(self, one: Blocker) -> bool:
         waited_s = self._clock.monotonic_s() - self._reports.began_s

@@ -16,11 +16,14 @@ Ordered = Callable[[str, str], bool]  # has this node a signed order to restore 
 
 
 def keeps(applied: Applied, node: str, service: str) -> bool:
-    """The node runs the service, or is its standby: its own manifest has the service. Or it is the node itself."""
+    """The node runs the service, or is its standby, or hands its data over: its own manifest has the service. Or it is
+    the node itself."""
     if named := backup_key.node_of(service):
         return named == node and service in applied.table.entries
     entry = applied.table.entries.get(f"service.{service}")
-    return entry is not None and (entry.node == node or node in entry.failover)
+    if entry is None:
+        return False
+    return node == entry.node or node in entry.failover or (entry.move is not UNSET and entry.move.source == node)
 
 
 def nodes_with_services(applied: Applied) -> set[str]:

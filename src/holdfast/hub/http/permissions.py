@@ -12,6 +12,7 @@ from holdfast.hub.http.handlers import (
     backups,
     commits,
     description,
+    moves,
     nodes,
     orders,
     revisions,
@@ -54,6 +55,7 @@ _LISTED: tuple[Operation, ...] = (
     backups.READ,
     backups.WRITE,
     backups.DELETE,
+    moves.HAND_OVER,
 )
 OPERATIONS: Mapping[str, str] = {operation.name: operation.about for operation in _LISTED}
 ALLOWED: Mapping[str, frozenset[Kind]] = {operation.name: operation.kinds for operation in _LISTED}

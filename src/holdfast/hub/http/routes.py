@@ -10,6 +10,7 @@ from holdfast.hub.http.handlers import (
     backups,
     commits,
     description,
+    moves,
     nodes,
     orders,
     revisions,
@@ -32,6 +33,7 @@ ROUTES: tuple[Route, ...] = (
     *revocations.ROUTES,
     *audit.ROUTES,
     *backups.ROUTES,
+    *moves.ROUTES,
 )
 
 _FORM: Mapping[str, tuple[str, Callable[[str], Any]]] = {

@@ -20,7 +20,7 @@ from holdfast.planning.unsound import Unsound
 
 T = TypeVar("T")
 
-Section = Literal["own", "services", "standby", "policies", "storage", "more"]
+Section = Literal["own", "services", "standby", "policies", "storage", "more", "handover"]
 EVERY_NODE = "*"
 
 

@@ -44,12 +44,13 @@ def _placed(drawing: Drawing, name: str, service: Service, digest: str) -> Entry
     where = drawing.placer.place(name, service, current)
     drawing.placed[address] = where
     epoch = before.epoch if before else (stone.epoch + 1 if stone else 1)
+    move = before.move if before and current == where.node else UNSET
     if before and current != where.node:
         if has_data(service):
             raise moved_data(name, current or "", where.node)
         epoch += 1
     known = images.resolved(service, drawing.image_digests, before.images if before else {})
-    return Entry(digest, where.node, epoch, *serving_metadata(service), known, failover=service.failover)
+    return Entry(digest, where.node, epoch, *serving_metadata(service), known, failover=service.failover, move=move)
 
 
 def fields(step: Step) -> Iterator[FieldChange]:
@@ -68,6 +69,8 @@ def fields(step: Step) -> Iterator[FieldChange]:
         yield FieldChange("placement", before.node or None, after.node or None)
     if before.epoch != after.epoch:
         yield FieldChange("epoch", before.epoch, after.epoch)
+    if before.move != after.move and after.move is not UNSET:
+        yield FieldChange("data", None, after.move.origin)
     for reference in sorted(before.images.keys() | after.images.keys()):
         was_digest, is_digest = before.images.get(reference), after.images.get(reference)
         if was_digest != is_digest:
@@ -105,6 +108,8 @@ def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Sec
     for other in entry.failover:
         if other != entry.node:
             yield other, "standby"
+    if entry.move is not UNSET and entry.move.hands_over and f"node.{entry.move.source}" in table.entries:
+        yield entry.move.source, "handover"
 
 
 KIND = Kind(

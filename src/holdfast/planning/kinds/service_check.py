@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.model import mounts
 from holdfast.model.fleet import Node, Service, Settings, Volume
+from holdfast.model.move import Move
 from holdfast.model.revision import Entry, Table
 from holdfast.model.route import PublicRoute
 from holdfast.planning import images, reach, secrets
@@ -31,6 +32,7 @@ class ServiceEntry(Struct, frozen=True):
     failover: tuple[str, ...]
     names: tuple[str, ...]
     public: dict[str, PublicRoute]
+    move: Move | UnsetType
 
 
 def check(proposal: Proposal) -> None:
@@ -43,9 +45,26 @@ def check(proposal: Proposal) -> None:
     if entry.epoch != wanted:
         raise Unsound(f"the epoch of {address} must be {wanted}, not {entry.epoch}")
     if was is not None and moved and (has_data(service) or has_data(read(contents, was, address, Service))):
-        raise moved_data(address[8:], str(was.node), str(entry.node))
+        _check_move(address, was, entry)
+    elif entry.move != (was.move if was is not None and not moved else UNSET):
+        raise Unsound(f"the table has a move of data of {address}, which does not move")
     check_service(address, entry, service, contents, fleet.settings)
     _check_place(address, service, entry, after, contents)
+
+
+def _check_move(address: str, was: Entry, entry: Entry) -> None:
+    """Data moves only by a signed word about where it comes from."""
+    move = entry.move
+    if move is UNSET or move == was.move:
+        raise moved_data(address[8:], str(was.node), str(entry.node))
+    if move.source != was.node:
+        raise Unsound(f"the data of {address} is on {was.node}, and the table has it move from {move.source}")
+    if move.back and (was.move is UNSET or was.move.back or not was.move.hands_over or was.move.source != entry.node):
+        raise Unsound(f"the last move of {address} is none that {entry.node} could take back")
+    if move.kept and (move.backup or move.back or move.aside):
+        raise Unsound(f"the move of {address} goes on with a copy that is there, and has another source, too")
+    if move.key and not move.backup:
+        raise Unsound(f"the move of {address} has a key and no backup")
 
 
 def check_service(

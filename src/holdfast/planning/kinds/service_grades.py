@@ -23,6 +23,10 @@ def demands(step: Step) -> Iterator[Demand]:
     elif after is not None:
         if before.protect and before.node != after.node:  # on the node it leaves, a protected service is removed
             yield destroy(f"moves a protected service away from {before.node}")
+        if after.move is not UNSET and after.move.backup and after.move != before.move:
+            yield destroy(f"starts it with a backup on {after.node}; what {before.node} wrote since stays there")
+        if after.move is not UNSET and after.move.kept and after.move != before.move:
+            yield destroy(f"goes on with an older copy on {after.node}; what {before.node} wrote since stays there")
         if step.is_other_content:
             yield from service_demands(*step.documents(Service), step.name)
 

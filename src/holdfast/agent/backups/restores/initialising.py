@@ -7,13 +7,15 @@ it stays.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from msgspec.structs import replace
 
 from holdfast.agent.backups.initialised import ended
+from holdfast.agent.backups.lacking import filled
 from holdfast.agent.services.data.filling import image_reader
 from holdfast.agent.services.door import Door
-from holdfast.agent.services.rollout.containers import Containers
+from holdfast.agent.services.rollout.containers import READER, Containers
 from holdfast.gate.containers import RUN
 from holdfast.model.container import (
     LABEL_FLEET,
@@ -59,7 +61,8 @@ class Initialising:
         """It is started; afterwards it is stopped and removed."""
         name = self._name(part.spec.service)
         await self.discard(part.spec.service)
-        self._journal.note_made(RUN + name, KIND, False)
+        for one in (name, f"{name}{READER}"):
+            self._journal.note_made(RUN + one, KIND, False)
         try:
             yield await self._started(name, part, proof)
         finally:
@@ -77,6 +80,11 @@ class Initialising:
             await self._door.stop(found, service=service)
             await self._door.remove(found, service=service)
         self._containers.forget_secrets(name)
+        if self._journal.made_by(RUN + name + READER) is not None:
+            reader = await self._runtime.container(name + READER)
+            if reader is not None:
+                await self._door.remove(reader, service=service)
+            self._journal.forget_made(RUN + name + READER)
         if self._journal.made_by(RUN + name) is not None:
             await self._door.remove_network(name, service)
             self._journal.forget_made(RUN + name)
@@ -101,11 +109,6 @@ class Initialising:
         volume = mount.source.removeprefix(own)
         if not mount.source.startswith(own) or "/" in volume:
             return replace(mount, read_only=True)
-        async with self._door.image_directory(image_reader(spec, f"{name}-image"), mount.target) as image:
-            work = asyncio.get_running_loop().run_in_executor(
-                None, self._storage.make_received, proof, volume, image, mount.owner
-            )
-            try:
-                return replace(mount, source=await asyncio.shield(work))
-            finally:
-                await asyncio.wait([work])
+        reader = image_reader(spec, f"{name}{READER}")
+        make = partial(self._storage.make_received, proof, volume, owner=mount.owner)
+        return replace(mount, source=await filled(self._door, reader, mount.target, make))

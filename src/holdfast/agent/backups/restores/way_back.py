@@ -40,7 +40,8 @@ class WayBack:
     async def load(self, proof: Receivable, top: str, header: Header) -> tuple[str, ...]:
         """`top` has the unpacked backup; afterwards it has the data. Answers the names in it that are none. Raises what
         kept it from that; the service was not touched."""
-        service, wanted = proof.service, self._declared.found.get(proof.service)
+        service, found = proof.service, {**self._declared.awaited, **self._declared.found}
+        wanted = found.get(service)
         part = next((one for one in self._parts(service) if wanted and one.spec.component == wanted.component), None)
         if wanted is None or part is None:
             if not header.dump:

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from holdfast.agent.backups.targets.attached import Target, Targets
-from holdfast.errors import Corrupt, HoldfastError
+from holdfast.errors import Corrupt, HoldfastError, TryLater
 from holdfast.model import backup_key
 from holdfast.ports.backup_target import Prunable, StoredObject, TargetState
 
@@ -67,42 +67,70 @@ class Spread:
 
 class Nearest(Spread):
     """For reading: each object from the fastest target that has it whole. What is gone or damaged at one of them is
-    read from the next. One that failed is asked last for a while: it may take minutes to do so."""
+    read from the next. One that failed is asked last for a while: it may take minutes to do so. As long as one of them
+    does not answer, no object is said to be damaged or absent: that one may have it whole."""
 
     def __init__(self, targets: Targets) -> None:
         super().__init__(targets)
         self._failed_s: dict[Target, float] = {}  # until when it is asked last, by the clock of the event loop
 
     async def get(self, key: str) -> bytes | None:
-        trouble: HoldfastError | None = None
+        answered, damage, silent = 0, None, next(iter(self._targets.troubles.items()), None)
         now_s = asyncio.get_running_loop().time()
-        for one in sorted(self._targets.nearest(), key=lambda one: self._failed_s.get(one, 0.0) > now_s):
+        for one in sorted(self._asked(), key=lambda one: self._failed_s.get(one, 0.0) > now_s):
             try:
                 content = await one.inner.get(key)
+                answered += 1
                 if content is not None:
                     backup_key.check_stored(backup_key.parse(key), content)
                     return content
             except Corrupt as found:
-                trouble = found
+                damage = found
             except HoldfastError as found:
                 self._failed_s[one] = asyncio.get_running_loop().time() + AVOIDED_S
-                trouble = trouble or found
-        if trouble is not None:
-            raise trouble
+                silent = silent or (one.name, found)
+        if silent is not None:
+            words = damage.message if damage is not None else f"{key} was not found" if answered else ""
+            raise _not_all_asked(words, *silent)
+        if damage is not None:
+            raise damage
         return None
 
+    def _asked(self) -> Sequence[Target]:
+        return self._targets.nearest()
+
     async def list(self, prefix: str) -> Sequence[StoredObject]:
-        """What any of them has; an error only if none answers."""
+        """What any of them has. That there is nothing is said only if all of them answer."""
         found: dict[str, StoredObject] = {}
-        answered, trouble = 0, None
-        for one in self._targets.nearest():
-            if answered and not one.is_readable:
+        answered, silent = 0, next(iter(self._targets.troubles.items()), None)
+        for one in self._asked():
+            if found and not one.is_readable:
                 continue
             try:
                 found |= {stored.key: stored for stored in await one.inner.list(prefix)}
                 answered += 1
             except HoldfastError as raised:
-                trouble = trouble or raised
-        if trouble is not None and not answered:
-            raise trouble
+                silent = silent or (one.name, raised)
+        if silent is not None and not found:
+            raise _not_all_asked(f"nothing was found below {prefix}" if answered else "", *silent)
         return [found[key] for key in sorted(found)]
+
+
+class Proving(Nearest):
+    """For drills: a copy on the machine of the data is lost with it, so that it proves nothing. Where there is no other
+    target, it is what there is."""
+
+    def _asked(self) -> Sequence[Target]:
+        found = self._targets.nearest()
+        return [one for one in found if not self._targets.is_same_machine(one)] or found
+
+
+def _not_all_asked(words: str, target: str, trouble: HoldfastError) -> HoldfastError:
+    """`words`: what those that answered have; "": none answered."""
+    if not words:
+        return trouble
+    return TryLater(
+        f"{words}; the target {target} may have it, and cannot be asked: {trouble.message}",
+        remedy=trouble.remedy,
+        code="not_all_asked",
+    )

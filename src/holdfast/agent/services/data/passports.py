@@ -65,6 +65,10 @@ class Passports:
         """The one whose deployment wrote its data last; 0: not known."""
         return max((one.revision for one in self.known.values() if one.service == service), default=0)
 
+    def epoch(self, service: str) -> int:
+        """Of the deployment that wrote its data last; 0: not known."""
+        return max((one.epoch for one in self.known.values() if one.service == service), default=0)
+
     def has_writers_of(self, service: str, deployment: str) -> bool:
         """A container of a deployment that is not proven yet may have written into its data."""
         found = (one for one in self.known.values() if one.service == service and one.deployment == deployment)

@@ -60,8 +60,11 @@ class Purge:
         name = order.order.target.removeprefix("data.")
         if not run.did(CONDEMNED):
             self._refuse_applied(name, "purged", f"`holdfast undeploy {name}`, then purge again")
+            self._refuse_in_transit(name)
             await self._users.refuse(name, "purged")
-        aside = self._condemned(run, granted(copies.may_set_aside(name, self._node, order)))
+        is_needed = not run.did(CONDEMNED) and self._is_needed(name)
+        allowed = granted(copies.may_set_aside(name, self._node, order, is_needed=is_needed))
+        aside = self._condemned(run, allowed)
         if order.arguments.get("now") != "yes":
             self._asides.keep(aside, run.operation.id)
             await self._retired.look_again()
@@ -130,6 +133,18 @@ class Purge:
                 remedy=remedy,
                 code="in_use",
             )
+
+    def _refuse_in_transit(self, name: str) -> None:
+        if self._retired.is_in_transit(name):
+            raise Conflict(
+                f"data.{name} is not purged: it was handed over, and the other node does not have all of it yet",
+                remedy=f"`holdfast ps {name}` shows where it starts; then purge again",
+                code="in_transit",
+            )
+
+    def _is_needed(self, name: str) -> bool:
+        """Asked after the last wait, as a revision may have come meanwhile."""
+        return self._retired.is_applied(name) or self._retired.is_in_transit(name)
 
 
 def _much(aside: Aside) -> str:

@@ -7,11 +7,11 @@ from holdfast.agent.findings import Findings
 from holdfast.agent.keeper import Revision
 from holdfast.agent.services.data.asides import LOOK_S, Asides
 from holdfast.agent.services.data.checkpoints import Checkpoints
+from holdfast.agent.services.data.left import LeftData
 from holdfast.agent.services.data.volumes import Volumes
 from holdfast.errors import HoldfastError
 from holdfast.model.report import ReportedCheckpoints, RetiredData, Unattached
 from holdfast.ports.clock import Clock
-from holdfast.ports.storage import Storage
 
 NOT_TENDED = "data_not_tended"
 
@@ -20,7 +20,7 @@ class Retired:
     def __init__(
         self,
         *,
-        storage: Storage,
+        left: LeftData,
         volumes: Volumes,
         checkpoints: Checkpoints,
         asides: Asides,
@@ -28,7 +28,7 @@ class Retired:
         findings: Findings,
         changed: Callable[[], None],
     ) -> None:
-        self._storage = storage
+        self._left = left
         self._volumes = volumes
         self._checkpoints = checkpoints
         self._asides = asides
@@ -64,7 +64,7 @@ class Retired:
         self._next_s = self._clock.monotonic_s() + LOOK_S
         await self._checkpoints.look()
         await self._asides.look_at_disk()
-        self._found = await asyncio.get_running_loop().run_in_executor(None, self._left_behind, self._revision)
+        self._found = await asyncio.get_running_loop().run_in_executor(None, self._left_behind)
         if self.found != self._told:
             self._told = self.found
             self._changed()
@@ -85,23 +85,17 @@ class Retired:
         """Unknown counts as applied: before a revision was read, nothing is called unused."""
         revision = self._revision
         return revision is None or any(
-            f"service.{name}" in held for held in (revision.manifest.services, revision.manifest.standby)
+            f"service.{name}" in held
+            for held in (revision.manifest.services, revision.manifest.standby, revision.awaited)
         )
+
+    def is_in_transit(self, name: str) -> bool:
+        """Another node does not have all of it yet."""
+        return self._revision is None or self._left.is_in_transit(name, self._revision.manifest)
 
     def removed_in(self, name: str) -> int:
         stone = self._revision.tombstones.get(f"service.{name}") if self._revision is not None else None
         return stone.removed_in if stone is not None else 0
 
-    def _left_behind(self, revision: Revision | None) -> tuple[RetiredData, ...]:
-        if revision is None:
-            return ()
-        known = {(one.name, one.removed_in) for one in self._found}
-        found = []
-        for counted in self._storage.directories():
-            address = f"service.{counted.name}"
-            if address not in revision.manifest.services and address in revision.tombstones:
-                removed_in = revision.tombstones[address].removed_in
-                is_new = (counted.name, removed_in) not in known  # while it ran, other figures were measured
-                one = (self._storage.directory(counted.name) if is_new else None) or counted
-                found.append(RetiredData(one.name, one.path, one.size_bytes, one.files, removed_in))
-        return tuple(found)
+    def _left_behind(self) -> tuple[RetiredData, ...]:
+        return self._left.look(self._revision, self._found) if self._revision is not None else ()

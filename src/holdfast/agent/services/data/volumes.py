@@ -79,9 +79,9 @@ class Volumes:
 
     def _places(self, spec: ContainerSpec) -> list[str]:
         """Of its mounts those inside the directory of its own service."""
-        return [place for place, _ in self._mounted(spec)]
+        return [place for place, _ in self.mounted(spec)]
 
-    def _mounted(self, spec: ContainerSpec) -> Places:
+    def mounted(self, spec: ContainerSpec) -> Places:
         found = ((self._place(spec.service, mount.source), mount) for mount in spec.mounts)
         return [(place, mount) for place, mount in found if place is not None]
 
@@ -115,11 +115,11 @@ class Volumes:
     async def ready(self, spec: ContainerSpec, deployment: str, reader: str) -> None:
         """The same; new volumes also have what they begin with. `reader`: see Filling."""
         self.prepare(spec, deployment)
-        await self._filling.fill(spec, self._mounted(spec), reader)
+        await self._filling.fill(spec, self.mounted(spec), reader)
 
     async def own(self, spec: ContainerSpec) -> None:
         """The volumes belong to the owners that are declared. After `attach`, and before the start."""
-        await self._filling.own(spec.service, self._mounted(spec))
+        await self._filling.own(spec.service, self.mounted(spec))
 
     def attach(self, spec: ContainerSpec, admission: Admission = ALONE) -> None:
         """It may be started, and write into its volumes."""
@@ -161,24 +161,24 @@ class Volumes:
 
     def proven(self, guest: Guest, revision: int) -> None:
         """It serves: its writers, and no others, have its volumes from now on."""
-        for place, writers in self._writers(guest.parts).items():
+        for place, writers in self.writers(guest.parts).items():
             passport = self._passports.of(place)
             if passport is not None:
-                self._passports.keep(_proven(passport, writers, revision))
+                self._passports.keep(proven_by(passport, writers, revision, guest.epoch))
 
     def make_up(self, guest: Guest, revision: int) -> None:
         """What serves was not written down as proven: an agent died, or the disk was full, right after the switch. Not
         where it still owes a checkpoint, because its data was restored since, nor where another deployment is tried."""
         if all(passport.deployment != guest.deployment for passport in self._passports.of_service(guest.service)):
             return
-        for place, writers in self._writers(guest.parts).items():
+        for place, writers in self.writers(guest.parts).items():
             passport = self._passports.of(place)
             if passport is None or passport.deployment not in ("", guest.deployment):
                 continue
             if passport.admits(frozenset(writers), guest.deployment):
-                self._passports.keep(_proven(passport, writers, revision))
+                self._passports.keep(proven_by(passport, writers, revision, guest.epoch))
 
-    def _writers(self, parts: Iterable[Part]) -> dict[str, set[str]]:
+    def writers(self, parts: Iterable[Part]) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for part in parts:
             for place in self._places(part.spec):
@@ -203,7 +203,7 @@ class Volumes:
             return
         for guests, has_written in ((served, True), (begun, False)):
             for service, guest in guests.items():
-                for place, writers in self._writers(guest.parts).items():
+                for place, writers in self.writers(guest.parts).items():
                     if self._passports.of(place) is None and self._storage.content(place) is not None:
                         self._passports.keep(
                             Passport(place, service, TAKEN_OVER, tuple(sorted(writers)) if has_written else ())
@@ -218,8 +218,9 @@ def _in_attempt(passport: Passport, writers: frozenset[str], deployment: str) ->
     return replace(passport, deployment=deployment, attempt=attempt, is_new=False, began=())
 
 
-def _proven(passport: Passport, writers: Iterable[str], revision: int) -> Passport:
-    return replace(passport, writers=tuple(sorted(writers)), deployment="", attempt=(), revision=revision, began=())
+def proven_by(passport: Passport, writers: Iterable[str], revision: int, epoch: int) -> Passport:
+    by = {"writers": tuple(sorted(writers)), "revision": revision, "epoch": epoch}
+    return replace(passport, deployment="", attempt=(), began=(), **by)
 
 
 def _overlap(one: str, other: str) -> bool:

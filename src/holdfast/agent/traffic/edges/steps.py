@@ -179,6 +179,9 @@ class EdgeSteps:
         """The proxy has something that this edge may not serve (any more)."""
         if hostname_complaint(hostname, charge.settings):
             return True
+        wanted = charge.manifest.edge.get(hostname)
+        if wanted is not None and any(one.address == wanted.fenced for one in has.backends):
+            return True
         return any(overlay.outside(one.address, charge.settings.overlay_cidr) for one in has.backends)
 
     # ---- questions
@@ -192,7 +195,7 @@ class EdgeSteps:
         except HoldfastError as trouble:
             return Check(f"{wanted.backend} cannot be resolved: {trouble.message}", trouble.remedy, DNS_DIFFERS)
         complaint = edges.dns_complaint(wanted, found)
-        return Check(complaint, "`holdfast status` shows what DNS serves", DNS_DIFFERS) if complaint else PASSED
+        return Check(complaint, "`holdfast edge status` shows what DNS answers", DNS_DIFFERS) if complaint else PASSED
 
     async def backend(self, charge: EdgeConfig, place: Place, route: ProxyRoute) -> Check:
         """Does its proxy answer there, prove the internal name with the certificate of that very node, and have a

@@ -1,0 +1,1 @@
+"""The direct way between the two nodes of a move."""

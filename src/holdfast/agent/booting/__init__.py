@@ -1,0 +1,1 @@
+"""What this node does after its machine booted."""

@@ -1,0 +1,1 @@
+"""Services that move to this node or away from it, with their data."""

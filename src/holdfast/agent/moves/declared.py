@@ -1,0 +1,54 @@
+"""Which moves the revision in force has for this node."""
+
+from msgspec import UNSET, Struct
+
+from holdfast.agent.keeper import Revision
+from holdfast.model.move import Move, Peer
+from holdfast.model.revision import Entry
+
+
+class Moving(Struct, frozen=True):
+    """A service whose data goes from `source` to `target`; one of them is this node, `peer` is the other. A source
+    that is dead is no peer."""
+
+    service: str
+    entry: Entry
+    move: Move
+    source: str
+    target: str
+    peer: Peer | None
+
+    @property
+    def epoch(self) -> int:
+        return self.entry.epoch
+
+
+class Declarations:
+    def __init__(self) -> None:
+        self.out: dict[str, Moving] = {}
+        self.into: dict[str, Moving] = {}
+        self.number = 0
+
+    def follow(self, revision: Revision) -> None:
+        manifest, node = revision.manifest, revision.node.name
+        self.number = revision.number
+        self.out = {
+            moving.service: moving
+            for address, entry in manifest.handover.items()
+            if (moving := _moving(address, entry, manifest.peers.get(str(entry.node)))) is not None
+        }
+        self.into = {
+            moving.service: moving
+            for address, entry in {**manifest.services, **revision.awaited}.items()
+            if entry.move is not UNSET
+            and not entry.move.kept
+            and (moving := _moving(address, entry, manifest.peers.get(entry.move.source))) is not None
+            and moving.source != node
+            and moving.service not in self.out  # it came here once, and runs until it is handed over
+        }
+
+
+def _moving(address: str, entry: Entry, peer: Peer | None) -> Moving | None:
+    if entry.move is UNSET:
+        return None
+    return Moving(address.partition(".")[2], entry, entry.move, entry.move.source, str(entry.node), peer)

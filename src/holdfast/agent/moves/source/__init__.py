@@ -1,0 +1,1 @@
+"""The node that hands a service over."""

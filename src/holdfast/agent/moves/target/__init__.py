@@ -1,0 +1,1 @@
+"""The node that takes a service over."""

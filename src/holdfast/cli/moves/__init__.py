@@ -1,0 +1,1 @@
+"""Move services with their data to other nodes."""

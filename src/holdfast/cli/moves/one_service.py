@@ -1,0 +1,68 @@
+"""Move one service: look at its nodes, plan, ask, sign, and follow it."""
+
+from argparse import Namespace
+from typing import Any
+
+from msgspec import UNSET
+
+from holdfast.cli.fleet import session
+from holdfast.cli.fleet.commit_plan import carry_out, conclude
+from holdfast.cli.fleet.session import Standing
+from holdfast.cli.moves import pinned_file, planned_move, resealed, under_way
+from holdfast.cli.moves.planned_move import Planned
+from holdfast.cli.nodes import fleet_view
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.waiting import outcome
+from holdfast.model.applied import Applied
+from holdfast.model.plan import Plan
+from holdfast.planning.move_target import home
+from holdfast.planning.moving import plan_abort
+
+
+def run(service: str, args: Namespace, box: Toolbox) -> int:
+    current, view = look(args, box)
+    if args.abort:
+        back = plan_abort(service, view.applied, current.formats)
+        found = Planned(back, next(change.node for change in back.changes if change.address == f"service.{service}"))
+    else:
+        if args.to == (node := home(service, view.applied)):
+            return _follow(service, node, current, args, box)
+        found = planned(service, current, view, args, box)
+    last = (current.target, current.heads, args, box, None)
+    return carry_out(found.plan, view.applied, *last, first=lambda: written(service, found, view, args, box))
+
+
+def written(service: str, found: Planned, view: FleetView, args: Namespace, box: Toolbox) -> dict[str, Any]:
+    """The fleet directory follows: what it says must not undo the move."""
+    pinned = pinned_file.write(service, found.node, view.applied, args, box)
+    return pinned | resealed.write(found.sealed, args, box)
+
+
+def look(args: Namespace, box: Toolbox) -> tuple[Standing, FleetView]:
+    current = session.standing(args, box, drafts=True)
+    if current.applied is None or current.hub is None:
+        raise session.nothing_applied(current.target)
+    view = fleet_view.look(args, box)
+    fleet_view.keeper(view, "services are moved")
+    return current, view
+
+
+def planned(service: str, current: Standing, view: FleetView, args: Namespace, box: Toolbox) -> Planned:
+    under_way.refuse(service, view, box)
+    return planned_move.planned(service, current, view, args, box)
+
+
+def _follow(service: str, home: str, current: Standing, args: Namespace, box: Toolbox) -> int:
+    """It is placed there already: wait for a move that is under way."""
+    applied, hub = current.applied, current.hub
+    assert applied is not None and hub is not None
+    if not args.json:
+        box.terminal.say(f"service.{service} is placed on {home}.")
+    found = outcome.look_again(hub, applied, f"service.{service}", box) if not args.detach else outcome.NOTHING
+    return conclude(found, applied.head, Plan(applied.head, (), "apply", None), hub, args, box)
+
+
+def services_on(node: str, applied: Applied) -> list[str]:
+    entries = applied.table.of_kind("service")
+    return sorted(name for name, entry in entries.items() if entry.node is not UNSET and entry.node == node)

@@ -1,0 +1,63 @@
+"""Bring a service back to the data that a node kept of it: plan a revision, show it, sign it, and wait."""
+
+import os
+from argparse import Namespace
+
+from msgspec import UNSET
+
+from holdfast.cli.flags import repeated
+from holdfast.cli.fleet import session
+from holdfast.cli.fleet.commit_plan import carry_out
+from holdfast.cli.moves import pinned_file
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.waiting import way_back
+from holdfast.errors import NotPermitted
+from holdfast.model.report import RetiredData
+from holdfast.model.verified_report import VerifiedReport
+from holdfast.planning.kept_copy import plan_again, plan_kept
+
+
+def bring_back(name: str, node: str, data: RetiredData, view: FleetView, args: Namespace, box: Toolbox) -> int:
+    current = session.standing(args, box, drafts=True)
+    applied, hub = current.applied, current.hub
+    if applied is None or hub is None:
+        raise session.nothing_applied(current.target)
+    entry = applied.table.entries.get(f"service.{name}")
+    last = (current.target, current.heads, args, box, None)
+    if entry is None or entry.node is UNSET:
+        stone = applied.table.tombstones.get(f"service.{name}")
+        removed_in = stone.removed_in if stone is not None else data.removed_in
+        before = way_back.target(hub, applied, removed_in - 1)[1]
+        code = carry_out(plan_again(name, node, before, applied, current.formats), applied, *last)
+        file = os.path.join(args.fleet, "services", name + ".toml")
+        if not os.path.lexists(file):
+            box.terminal.remark(f"{file} does not exist. Write it, or the next apply plans to remove {name} again.")
+        return code
+    _refuse_while_it_runs(name, node, entry.node, view, args)
+    plan = plan_kept(name, node, applied, current.formats)
+    return carry_out(plan, applied, *last, first=lambda: pinned_file.write(name, node, applied, args, box))
+
+
+def _refuse_while_it_runs(name: str, node: str, home: str, view: FleetView, args: Namespace) -> None:
+    """Two nodes must not run it at once, and nothing hands over here."""
+    if node == home:
+        raise NotPermitted(
+            f"service.{name} is applied on {node}, and uses its data",
+            remedy=f"`holdfast ps {name}{repeated(args)}` shows it",
+            code="still_applied",
+        )
+    if _runs(name, view.nodes[home]):
+        raise NotPermitted(
+            f"service.{name} runs on {home} with newer data than the copy on {node}",
+            remedy=f"move it: `holdfast migrate {name} --to {node} --force{repeated(args)}`; or go on with the older "
+            f"copy: `holdfast stop {name}{repeated(args)}`, then repeat the command",
+            code="runs_elsewhere",
+        )
+
+
+def _runs(name: str, one: VerifiedReport) -> bool:
+    """A node that is silent for long does not run it, as far as an operator can know; else only a hold says so."""
+    if one.report is None or one.is_old or one.status == "unhealthy":
+        return False
+    return not any(state.service == name and state.phase == "held" for state in one.report.services)

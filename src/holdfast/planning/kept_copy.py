@@ -1,0 +1,45 @@
+"""Plan to bring a service back to data that a node kept: of a removed service, or of one that moved away. Pure."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from holdfast.errors import Invalid
+from holdfast.model.applied import Applied
+from holdfast.model.move import Move
+from holdfast.model.plan import Plan
+from holdfast.model.revision import Table
+from holdfast.planning import formats, pins, secrets
+from holdfast.planning.contents import layered
+from holdfast.planning.formats import NOT_ASKED
+from holdfast.planning.placement import Placed
+from holdfast.planning.rollback import plan_rollback
+from holdfast.planning.step import between
+
+
+def plan_again(service: str, node: str, before: Table, applied: Applied, reads: Mapping[str, int] = NOT_ASKED) -> Plan:
+    """A removed service, as the table before its removal has it, on the node that has its data."""
+    address = f"service.{service}"
+    entry = before.entries.get(address)
+    if entry is None or entry.node != node:
+        raise Invalid(
+            f"service.{service} did not run on {node} before it was removed",
+            remedy=f"write services/{service}.toml, and: holdfast deploy {service}",
+            code="not_found",
+        )
+    entries = dict(sorted({**applied.table.entries, address: entry}.items()))
+    return plan_rollback(Table(entries, applied.table.tombstones), applied, reads)
+
+
+def plan_kept(service: str, node: str, applied: Applied, reads: Mapping[str, int] = NOT_ASKED) -> Plan:
+    """A service that runs elsewhere goes on with the older copy that this node kept. No data moves."""
+    address = f"service.{service}"
+    entry, document = applied.table.entries[address], applied.service(service)
+    fresh = dict(pins.pinned(document, node))
+    digest, move = next(iter(fresh), entry.digest), Move(str(entry.node), kept=True)
+    kept = replace(entry, digest=digest, node=node, epoch=entry.epoch + 1, move=move)
+    formats.require_move(kept, reads)
+    table = Table({**applied.table.entries, address: kept}, applied.table.tombstones)
+    secrets.require_readable(table, layered(fresh, applied.contents), address)
+    where = Placed(node, f"goes on with the copy of {node}; what {entry.node} wrote since stays there")
+    return between(table, applied, fresh, {address: where}, (), reads)

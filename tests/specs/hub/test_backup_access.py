@@ -1,0 +1,55 @@
+"""Which node may read whose backups: its own, and those that an order tells it to restore, for as long as it does."""
+
+import pytest
+
+from holdfast.errors import Invalid, NotPermitted
+from holdfast.hub.backups import access
+from holdfast.model.applied import Applied
+from holdfast.model.principal import Principal
+from tests.fleets.build import commit, mailbox, small_fleet
+from tests.fleets.desks import key_of
+
+
+def principal(node: str) -> Principal:
+    return Principal("node", node, key_of(node).line)
+
+
+@pytest.fixture
+def applied() -> Applied:
+    hub = mailbox()
+    commit(hub, small_fleet({"web": 1}, ("w1", "w2")))
+    found = hub.applied()
+    assert found is not None
+    return found
+
+
+def home(applied: Applied) -> tuple[str, str]:
+    """The node of the service, and the other one."""
+    own = str(applied.table.entries["service.web"].node)
+    return own, "w2" if own == "w1" else "w1"
+
+
+def test_a_node_reads_backups_of_another_one_while_it_has_an_order_to_restore_them(applied: Applied) -> None:
+    own, other = home(applied)
+    asked: list[tuple[str, str]] = []
+
+    def ordered(node: str, service: str) -> bool:
+        asked.append((node, service))
+        return (node, service) == (other, "web")
+
+    access.check_read(applied, principal(own), "web", ordered)
+    assert asked == [], "its own need no order"
+    access.check_read(applied, principal(other), "web", ordered)
+    assert asked == [(other, "web")]
+    for node, service in ((other, f"node.{own}"), (own, f"node.{other}"), (other, "shop"), (other, "")):
+        with pytest.raises(Invalid, match="no such backup object"):
+            access.check_read(applied, principal(node), service, ordered)
+    with pytest.raises(Invalid, match="no such backup object"):
+        access.check_read(applied, principal(other), "web", lambda node, service: False)
+
+
+def test_an_order_to_restore_allows_no_writing(applied: Applied) -> None:
+    own, other = home(applied)
+    access.check_write(applied, principal(own), "web")
+    with pytest.raises(NotPermitted, match="does not run there"):
+        access.check_write(applied, principal(other), "web")
