@@ -35,6 +35,7 @@ RESTARTS_MAX = 5
 RESTART_S = 0.15  # how long podman takes to restart a crashed container
 TIMED_OUT = 124
 KILLED = 137
+PIDS_FROM = 1 << 22  # no process of this machine has such a number: Linux counts below it
 When = Literal["before", "after"]
 
 
@@ -439,7 +440,7 @@ class MemoryRuntime:
             kept.seen,
             phase="running",
             running=True,
-            pid=1000 + self._count,
+            pid=PIDS_FROM + self._count,
             address=f"10.88.{self._count // 250}.{self._count % 250 + 2}",
             started_s=float(int(self._clock.now_s())),  # as podman lists it
             ended_s=0.0,

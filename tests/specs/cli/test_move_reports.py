@@ -1,0 +1,70 @@
+"""A pulse can be ahead of its report: a move is not judged by what has not come yet."""
+
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from holdfast.cli.waiting import moves as waiting
+from holdfast.model.move_report import MoveState, MoveStates
+from holdfast.model.node_view import NodeView
+from holdfast.model.report import Pulse
+from holdfast.model.verified_report import VerifiedReport
+from holdfast.status.moves import MoveAwaited
+
+MOVE = MoveAwaited("notes", 3, "w2", "w1")
+
+
+class Poll:
+    """One report for each look; the last one stays. A rest takes a second."""
+
+    def __init__(self, *later: VerifiedReport) -> None:
+        self.later = list(later)
+        self.passed_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.passed_s
+
+    def rest(self, at_most_s: float) -> None:
+        self.passed_s += min(1.0, at_most_s)
+
+    def look(self) -> dict[str, VerifiedReport]:
+        return {"w1": self.later.pop(0) if len(self.later) > 1 else self.later[0]}
+
+
+def report(*states: MoveState, status: str = "healthy", is_here: bool = True) -> VerifiedReport:
+    """`is_here`: the hub has the report that the pulse names."""
+    view = NodeView("w1", ("worker",), status, joined=True, report=msgspec.json.encode(MoveStates(states)))
+    pulse = cast("Pulse", object())
+    return VerifiedReport(view, pulse=pulse, report=cast("Any", object()) if is_here else None)
+
+
+def state(**more: Any) -> MoveState:
+    return MoveState("notes", 3, "target", "w2", **more)
+
+
+def told(first: VerifiedReport, *later: VerifiedReport) -> tuple[str, str, float]:
+    poll = Poll(*(later or (first,)))
+    seen, heard = waiting.told(MOVE, {"w1": first}, cast("Any", poll), cast("Any", poll))
+    assert heard["w1"] in (first, *later)
+    return seen.phase, seen.doing, poll.passed_s
+
+
+def test_a_report_that_is_on_its_way_is_waited_for() -> None:
+    missing = report(state(arrived=True), is_here=False)
+    assert told(missing, missing, report(state(arrived=True)))[::2] == ("arrived", 2.0)
+
+
+@pytest.mark.parametrize(
+    "one", [state(arrived=True), state(step="receive"), state(trouble="no room")], ids=["arrived", "under way", "stuck"]
+)
+def test_what_a_report_says_is_taken_at_once(one: MoveState) -> None:
+    assert told(report(one))[2] == 0
+
+
+def test_a_silent_target_is_not_waited_for() -> None:
+    assert told(report(is_here=False, status="unhealthy"))[::2] == ("unknown", 0)
+
+
+def test_a_report_that_never_comes_is_named() -> None:
+    assert told(report(is_here=False)) == ("unknown", "w1 has not reported about it yet", waiting.REPORT_S)
