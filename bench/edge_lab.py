@@ -26,7 +26,8 @@ COMMAND_S_MAX = 300.0
 LOOK_S = 0.0005
 
 # A name that is public no more is kept for so long while its service goes on; each round leaves one behind.
-UNDEPLOY = '\n[timeouts]\nundeploy = "1s"\n'
+# Thousands of names together take longer than an edge has by default.
+TIMEOUTS = '\n[timeouts]\nundeploy = "1s"\nedge_route = "5m"\n'
 
 
 class EdgeLab:
@@ -48,7 +49,7 @@ class EdgeLab:
             self.addresses = {name: str(node["address"]) for name, node in found.items()}
             self._state = {name: str(node["dirs"]["state"]) for name, node in found.items()}
             with open(os.path.join(self.fleet, "fleet.toml"), "a", encoding="utf-8") as file:
-                file.write(UNDEPLOY)
+                file.write(TIMEOUTS)
             for image in IMAGES:
                 self.inside(WORKER, "podman", "pull", "--quiet", f"{self.registry}/{image}")
         except BaseException:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 
 
 def main() -> int:
@@ -22,7 +23,18 @@ def main() -> int:
     gc.disable()  # a command allocates much, frees little and ends (ADR 0003); a hub turns it on again
     from holdfast.wiring.cli import command_line
 
-    return command_line(argv)
+    code = command_line(argv)
+    if "obstore" in sys.modules:
+        _leave(code)
+    return code
+
+
+def _leave(code: int) -> None:
+    """Without the end of the interpreter, during which threads of that library abort the process now and then. What
+    was written is flushed by the command line."""
+    with suppress(OSError):
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _open_streams() -> None:

@@ -11,6 +11,7 @@ CROSSINGS = {
     "archive": {"sealing"},  # packs are age files
     "backup_target": {"fleet_link"},  # the hub's store is asked with the same signed requests
     "handshake": {"certificates"},  # in memory: it shows certificates of the authority in memory
+    "hub_copy": {"fleet_link"},  # the file of the hub is asked for with the same signed requests
     "hub_files": {"ledger_store"},  # copying the ledger of a hub
     "hub_link": {"certificates"},  # reading X.509
     "machine": {"identity_key"},  # the host key of SSH becomes the node's key

@@ -168,6 +168,8 @@ ELSEWHERE = {
     "handshake": "reads",
     "high_water": "one number, which only grows",
     "http_server": "connections",
+    "hub_copy": "copies the file of the hub into a directory of its own, and deletes this copy",
+    "hub_file_maker": "a file in the state directory of a hub: the agent does not have it",
     "hub_files": "the state directory of a hub: the agent does not have it",
     "hub_link": "calls the hub",
     "identity_key": "signs",

@@ -78,6 +78,7 @@ KNOW_A_DAEMON = {
     "cli/hub/hub_run.py",
     "cli/hub/hub_restore.py",
     "cli/hub/restore_signature.py",
+    "cli/hub/import_backups.py",  # fills the store of a hub, which keeps room for its ledger
     "cli/hub/import_ledger.py",  # builds the ledger of a hub
     "cli/fleet/seen_heads.py",  # the chain check
 }

@@ -85,6 +85,7 @@ HARMLESS = {
     ("adapters/archive/target.py", "long_file"): "a file that it made a moment ago, in a directory that was empty",
     ("adapters/audit_log/file.py", "_mended"): "the half of a line that a crash left",
     ("adapters/audit_log/file.py", "_write"): "the half of a line that a full disk left",
+    ("adapters/hub_copy/http.py", "clear"): "a copy of the file of the hub, made for one backup",
     ("adapters/hub_files/staging.py", "clear"): "a hidden directory that this process or a killed one made",
     ("adapters/hub_files/tar.py", "_whole_lines"): "the half of a line in a copy",
     ("adapters/name_server/dnsmasq/daemon.py", "shorten_log"): "the log of our own DNS server",

@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -223,3 +225,25 @@ def test_credentials_that_lack_something_are_refused_and_not_repeated(text: byte
 def test_an_address_that_is_none_is_refused(endpoint: str, name: str, prefix: str) -> None:
     with pytest.raises(Invalid):
         S3Target(Bucket(endpoint=endpoint, name=name, prefix=prefix), MINE, ID)
+
+
+ENDING = """
+import atexit, runpy, sys
+atexit.register(print, "the interpreter ends")
+if sys.argv.pop(1) == "with":
+    import obstore
+sys.argv[0] = "holdfast"
+runpy.run_module("holdfast", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(("library", "ends"), [("with", False), ("without", True)])
+def test_a_command_that_used_the_library_ends_before_threads_of_it_can_abort_the_interpreter(
+    library: str, ends: bool
+) -> None:
+    """Seen as an abort after a command had said all, in 4 of 57 runs."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, library, "version"], capture_output=True, text=True, timeout=60
+    )
+    assert "holdfast" in done.stdout
+    assert ("the interpreter ends" in done.stdout) == ends

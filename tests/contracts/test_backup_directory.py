@@ -380,6 +380,25 @@ def test_content_is_flushed_before_it_has_a_name_and_the_name_before_a_put_retur
     assert flushes.seen == [f"content {len(NEW)}", "named", folders[0], *folders, "folder ."]
 
 
+def test_an_object_that_is_there_already_is_made_durable_r06(
+    store: StoreDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer may have been killed before it had flushed the names."""
+    key = backup_key.parse(pack(NEW))
+    store.put(key, NEW)
+    flushes = Flushes(tmp_path / "store", monkeypatch)
+    assert store.put(key, NEW) is False
+    assert flushes.seen == [*(f"folder {key.text.rsplit('/', depth)[0]}" for depth in range(1, 5)), "folder ."]
+
+
+def test_the_directory_of_a_store_is_durable_before_its_first_object_is_r06(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes = Flushes(tmp_path, monkeypatch)
+    StoreDirectory(str(tmp_path / "new")).put(backup_key.parse(pack(NEW)), NEW)
+    assert flushes.seen[:2] == ["folder .", f"content {len(NEW)}"]
+
+
 def test_names_of_folders_are_flushed_with_each_object_that_may_be_written_at_once_with_the_first(
     store: StoreDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

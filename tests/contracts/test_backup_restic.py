@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.adapters.backup_target import restic as module
 from holdfast.adapters.backup_target.restic import Restic, ResticTarget
-from holdfast.errors import HoldfastError, Invalid, NotPermitted, TryLater
+from holdfast.errors import Conflict, HoldfastError, Invalid, NotPermitted, TryLater
 from tests.fleets.backup_targets import bytes_of, mounted, pack, prunable
 from tests.fleets.waiting import Stopwatch, wait_until
 
@@ -69,6 +69,39 @@ def test_location_and_password_are_in_no_argument_and_no_environment(
     do(Restic("rest:https://user:hidden-1@host/", b"hidden-2").run("snapshots"))
     seen = (tmp_path / "seen").read_text()
     assert "snapshots" in seen and "hidden" not in seen and "AWS" not in seen
+
+
+def test_of_an_object_that_is_far_too_long_only_its_beginning_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program that knows the password stored it: it fills no memory."""
+    (tmp_path / "restic").write_text(
+        '#!/bin/sh\ncase "$*" in *snapshots*) cat list;; *) exec dd if=/dev/zero bs=1M count=4096 2> over;; esac\n'
+    )
+    (tmp_path / "restic").chmod(0o755)
+    name = pack(OBJECT).replace("/", "_")
+    (tmp_path / "list").write_text(f'[{{"id": "1", "paths": ["/{name}"], "tags": ["holdfast"]}}]')
+    monkeypatch.setattr(module, "_PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    target = ResticTarget(Restic("x", b"x"), "0" * 64)
+    refused(target.get(pack(OBJECT)), Conflict, "object_damaged")
+    assert (tmp_path / "over").read_text() == "", "it was ended before it could say how much it wrote"
+    monkeypatch.setattr(module, "LISTED_BYTES_MAX", 50)
+    refused(target.get(pack(OBJECT)), TryLater, "target_failing")
+
+
+def test_the_password_of_a_server_is_in_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever part of the address a program repeats."""
+    (tmp_path / "restic").write_text(
+        "#!/bin/sh\necho 'Fatal: https://user:hidden-1@host/config: no route' >&2; exit 1\n"
+    )
+    (tmp_path / "restic").chmod(0o755)
+    monkeypatch.setattr(module, "_PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(HoldfastError) as found:
+        do(Restic("rest:https://user:hidden-1@host/repository/", b"hidden-2").run("snapshots"))
+    assert "no route" in found.value.message and "hidden" not in found.value.message
 
 
 def test_a_process_that_does_not_end_is_killed_in_time_h49(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,26 +1,32 @@
 """The state of a hub as one file: consistent while it is written, whole or nothing, and open to stock tools."""
 
+import io
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
+import zstandard
 from msgspec.structs import replace
 
-from holdfast.adapters.hub_files.tar import TarHubFiles
+from holdfast.adapters.hub_files.tar import TarHubFiles, _Plain
 from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
 from holdfast.adapters.sealing.age import AgeSealer
 from holdfast.adapters.sealing.identities import AgeIdentities
-from holdfast.errors import Conflict, Corrupt, Failed
-from holdfast.model.hub_file import FORMAT, About, Part
+from holdfast.errors import Conflict, Corrupt, Failed, Invalid
+from holdfast.model.hub_file import FORMAT, SEALED_BYTES_MAX, About, Part
 from holdfast.model.revision import Head
+from holdfast.ports.hub_files import Staged
 from holdfast.ports.ledger_store import Transaction
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "hub-file.md"
@@ -46,8 +52,17 @@ def hub(tmp_path: Path) -> Path:
     return state
 
 
-def packed(hub: Path) -> bytes:
-    return TarHubFiles().packed(str(hub), described)
+def packed(hub: Path, describe: Callable[[str, Mapping[str, Part]], About] = described) -> bytes:
+    with TarHubFiles().packed(str(hub), describe) as archive:
+        return archive.read()
+
+
+def unpacked(content: bytes, state_dir: str) -> AbstractContextManager[Staged]:
+    return TarHubFiles().unpacked(lambda into: write(into, content), state_dir)
+
+
+def write(into: IO[bytes], content: bytes) -> None:
+    into.write(content)
 
 
 def records(state: Path) -> dict[str, bytes]:
@@ -62,7 +77,7 @@ def test_what_comes_out_is_what_went_in_without_what_does_not_belong(hub: Path, 
     before = records(hub)
     content = packed(hub)
     assert not [name for name in os.listdir(hub) if name.startswith(".holdfast")], "the copy is left"
-    with TarHubFiles().unpacked(content, str(tmp_path / "new")) as staged:
+    with unpacked(content, str(tmp_path / "new")) as staged:
         assert staged.about.fleet == "f" * 64
         assert not (tmp_path / "new").exists()
         staged.publish()
@@ -89,7 +104,7 @@ def test_the_copy_is_of_one_moment_while_the_ledger_is_written(hub: Path, tmp_pa
     writer.start()
     try:
         for turn in range(5):
-            with TarHubFiles().unpacked(packed(hub), str(tmp_path / f"copy{turn}")) as staged:
+            with unpacked(packed(hub), str(tmp_path / f"copy{turn}")) as staged:
                 staged.publish()
             found = records(tmp_path / f"copy{turn}")
             assert found.get("pair/a") == found.get("pair/b")
@@ -119,7 +134,7 @@ def test_a_damaged_or_cut_file_is_refused_and_leaves_nothing(hub: Path, tmp_path
     place = int(len(content) * at)
     flipped = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
     for bad in (flipped, content[:place], b"", b"nothing of the kind"):
-        with pytest.raises(Corrupt) as trouble, TarHubFiles().unpacked(bad, str(tmp_path / "new")) as staged:
+        with pytest.raises(Corrupt) as trouble, unpacked(bad, str(tmp_path / "new")) as staged:
             staged.publish()
         assert trouble.value.code == "hub_file_damaged"
     assert sorted(os.listdir(tmp_path)) == ["hub"]
@@ -127,13 +142,13 @@ def test_a_damaged_or_cut_file_is_refused_and_leaves_nothing(hub: Path, tmp_path
 
 def test_a_directory_with_something_in_it_is_refused_and_an_empty_one_is_replaced(hub: Path, tmp_path: Path) -> None:
     content = packed(hub)
-    with pytest.raises(Conflict) as trouble, TarHubFiles().unpacked(content, str(hub)):
+    with pytest.raises(Conflict) as trouble, unpacked(content, str(hub)):
         pass
     assert trouble.value.exit_code == 5
     empty = tmp_path / "empty"
     empty.mkdir()
     os.chown(empty, 12, 13)
-    with TarHubFiles().unpacked(content, str(empty)) as staged:
+    with unpacked(content, str(empty)) as staged:
         staged.publish()
     owners = {(fact.st_uid, fact.st_gid) for fact in map(os.stat, (empty, empty / "ledger.db", empty / "hub.key"))}
     assert owners == {(12, 13)}, "the hub of that user could not read it"
@@ -152,7 +167,7 @@ def small_disk(path: Path, size: str) -> Iterator[Path]:
 def test_a_full_disk_leaves_nothing_and_says_so(hub: Path, tmp_path: Path) -> None:
     content = packed(hub)
     with small_disk(tmp_path / "small", "256k") as disk:
-        with pytest.raises(Failed) as trouble, TarHubFiles().unpacked(content, str(disk / "new")) as staged:
+        with pytest.raises(Failed) as trouble, unpacked(content, str(disk / "new")) as staged:
             staged.publish()
         assert trouble.value.code == "no_space"
         assert os.listdir(disk) == []
@@ -168,13 +183,13 @@ def test_a_full_disk_leaves_nothing_and_says_so(hub: Path, tmp_path: Path) -> No
 
 KILLED = """
 import os, signal, sys
-from holdfast.adapters.hub_files.tar import TarHubFiles
+from holdfast.adapters.hub_files.tar import TarHubFiles, _Plain
 from holdfast.adapters.hub_files import staging
 real = getattr(os, sys.argv[3])
 def dies(*args, **more):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(os, sys.argv[3], dies)
-with TarHubFiles().unpacked(open(sys.argv[1], "rb").read(), sys.argv[2]) as staged:
+with TarHubFiles().unpacked(lambda into: into.write(open(sys.argv[1], "rb").read()), sys.argv[2]) as staged:
     staged.publish()
 """
 
@@ -188,7 +203,7 @@ def test_a_restore_that_is_killed_leaves_no_hub_and_the_next_one_clears_up(
     assert subprocess.run(words, timeout=60, check=False).returncode == -signal.SIGKILL
     assert not (tmp_path / "new").exists()
     assert [name for name in os.listdir(tmp_path) if name.startswith(".holdfast")]
-    with TarHubFiles().unpacked((tmp_path / "file").read_bytes(), str(tmp_path / "new")) as staged:
+    with unpacked((tmp_path / "file").read_bytes(), str(tmp_path / "new")) as staged:
         staged.publish()
     assert records(tmp_path / "new") == records(hub)
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".holdfast")]
@@ -209,8 +224,79 @@ def test_members_that_are_not_as_the_file_says_are_refused(hub: Path, tmp_path: 
 
     with (
         pytest.raises(Corrupt) as trouble,
-        TarHubFiles().unpacked(TarHubFiles().packed(str(hub), lying), str(tmp_path / "new")) as staged,
+        unpacked(packed(hub, lying), str(tmp_path / "new")) as staged,
     ):
         staged.publish()
     assert trouble.value.code == "hub_file_damaged"
     assert sorted(os.listdir(tmp_path)) == ["hub"]
+
+
+def test_a_state_directory_or_a_target_that_is_not_there_is_named(hub: Path, tmp_path: Path) -> None:
+    with pytest.raises(Failed) as trouble:
+        packed(tmp_path / "missing")
+    assert trouble.value.code == "not_there" and "missing is not there" in trouble.value.message
+    with pytest.raises(Failed) as trouble:
+        TarHubFiles().stored(str(tmp_path / "no" / "file"), lambda into: write(into, b"x"))
+    assert trouble.value.code == "not_there"
+
+
+def test_a_file_is_stored_whole_or_not_at_all_and_over_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    assert TarHubFiles().stored(str(path), lambda into: write(into, b"content")) == 7
+    assert path.read_bytes() == b"content" and path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(Conflict):
+        TarHubFiles().stored(str(path), lambda into: write(into, b"other"))
+
+    def breaks(into: IO[bytes]) -> None:
+        into.write(b"half")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        TarHubFiles().stored(str(tmp_path / "half"), breaks)
+    assert os.listdir(tmp_path) == ["file"] and path.read_bytes() == b"content"
+    left = tmp_path / ".holdfast-hub-file-999999999-x"
+    left.write_bytes(b"of a killed process")
+    recent = tmp_path / ".holdfast-hub-file-999999998-y"
+    recent.write_bytes(b"perhaps of another machine")
+    os.utime(left, (1, 1))
+    TarHubFiles().stored(str(tmp_path / "next"), lambda into: write(into, b"x"))
+    assert sorted(os.listdir(tmp_path)) == [recent.name, "file", "next"]
+
+
+def test_what_is_no_file_of_a_hub_is_not_read(tmp_path: Path) -> None:
+    """A pipe has no end, and would be waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "long").touch()
+    os.truncate(tmp_path / "long", SEALED_BYTES_MAX + 1)
+    for name in ("missing", "pipe", "long", "."):
+        with pytest.raises(Invalid), TarHubFiles().opened(str(tmp_path / name)):
+            pass
+
+
+def test_a_header_that_is_data_is_not_read_into_memory(hub: Path, tmp_path: Path) -> None:
+    """Any person can seal a file to a recipient: 200 MB of zeros in a header are 20 kB of file."""
+    out = io.BytesIO()
+    with zstandard.ZstdCompressor(level=3).stream_writer(out, closefd=False) as squeezed:
+        for kind in (tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME):
+            header = tarfile.TarInfo("bomb")
+            header.type, header.size = kind, 200_000_000
+            squeezed.write(header.tobuf(tarfile.USTAR_FORMAT))
+            squeezed.write(bytes(200_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Corrupt), unpacked(out.getvalue(), str(tmp_path / "new")):
+            pass
+        assert tracemalloc.get_traced_memory()[1] < 16_000_000
+    finally:
+        tracemalloc.stop()
+    assert sorted(os.listdir(tmp_path)) == ["hub"]
+
+
+def test_a_part_of_more_than_8_gb_has_a_header_of_its_own_and_is_read(tmp_path: Path) -> None:
+    """ustar has no number for it."""
+    member = tarfile.TarInfo("ledger.db")
+    member.size = 9 << 30
+    header = member.tobuf(tarfile.PAX_FORMAT)
+    with tarfile.open(fileobj=io.BytesIO(header), mode="r|", tarinfo=_Plain) as tar:
+        found = tar.next()
+    assert found is not None and (found.name, found.size) == ("ledger.db", 9 << 30)

@@ -319,9 +319,10 @@ def test_a_supervisor_that_got_the_lock_while_the_directory_was_removed_ends(tmp
 
 
 def test_the_supervisor_of_another_release_is_found_without_its_lock_file(tmp_path: Path) -> None:
-    """Its script has another path."""
+    """Its script has another path. It has an order: one that has none ends when its lock file is gone."""
     script, folder = shutil.copy(supervisor.__file__, tmp_path), tmp_path / "proxy"
     folder.mkdir()
+    (folder / supervisor.RUN).write_text('{"command": ["/bin/false"], "sockets": []}')
     with subprocess.Popen([sys.executable, "-I", "-S", script, str(folder)]) as other:
         try:
             wait_until(lambda: supervisor.noted(str(folder / supervisor.LOCK)) == other.pid, "it holds the lock")

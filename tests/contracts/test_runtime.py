@@ -1090,6 +1090,12 @@ def service_pid(tmp_path: Path) -> int:
     return int((tmp_path / "podman.sock.pid").read_text().split()[0])
 
 
+def stands_still(pid: int) -> bool:
+    """The signal to stop reaches one thread after the other."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
 @pytest.mark.lab
 def test_a_killed_service_is_started_again_and_nobody_notices(real: PodmanScene, tmp_path: Path) -> None:
     async def story() -> None:
@@ -1125,6 +1131,7 @@ def test_a_service_that_hangs_is_told_soon_and_one_that_is_slow_is_waited_for_t9
             pid = service_pid(tmp_path)
             os.kill(pid, signal.SIGSTOP)
             try:
+                wait_until(lambda: stands_still(pid), "none of its threads runs any more")
                 watch = Stopwatch()
                 with pytest.raises(TryLater, match="timed out"):
                     await podman.containers()

@@ -1,5 +1,7 @@
 """A sealed value opens with the keys it was sealed to and with no other; its outside says to whom (S13, I-12)."""
 
+import errno
+import io
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -80,6 +82,33 @@ def test_what_was_cut_or_changed_does_not_open(pair: tuple[Sealer, Opening]) -> 
     for one in damaged:
         with pytest.raises(CannotOpen):
             opening("w1").open(one)
+
+
+@pytest.mark.parametrize("size", [0, 31, 60_000])
+def test_a_stream_is_the_same_file(pair: tuple[Sealer, Opening], size: int) -> None:
+    sealer, opening = pair
+    value, into, back = bytes(at % 256 for at in range(size)), io.BytesIO(), io.BytesIO()
+    sealer.seal_stream(io.BytesIO(value), into, [line_of("@ada"), line_of("w1")])
+    opening("w1").open_stream(io.BytesIO(into.getvalue()), back)
+    assert back.getvalue() == value and opening("@ada").open(into.getvalue()) == value
+    content = into.getvalue()
+    for cut in (content[:-1], content[: len(content) // 2], content[:-1] + bytes([content[-1] ^ 1]), b""):
+        with pytest.raises(CannotOpen):
+            opening("w1").open_stream(io.BytesIO(cut), io.BytesIO())
+    with pytest.raises(CannotOpen):
+        opening("w2").open_stream(io.BytesIO(content), io.BytesIO())
+
+
+def test_a_full_disk_is_not_taken_for_a_wrong_key(pair: tuple[Sealer, Opening]) -> None:
+    sealer, opening = pair
+    value = bytes(60_000)
+    content = sealer.seal(value, [line_of("w1")])
+    with open("/dev/full", "wb", buffering=0) as full:
+        with pytest.raises(OSError) as sealing:
+            sealer.seal_stream(io.BytesIO(value), full, [line_of("w1")])
+        with pytest.raises(OSError) as opened:
+            opening("w1").open_stream(io.BytesIO(content), full)
+    assert [one.value.errno for one in (sealing, opened)] == [errno.ENOSPC] * 2
 
 
 @pytest.mark.parametrize("recipients", [[], ["age1nonsense"], ["hello"], ["ssh-ed25519 AAAA"]])

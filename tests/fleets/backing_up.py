@@ -7,6 +7,7 @@ from hashlib import sha256
 import msgspec
 
 from holdfast.adapters.backup_target.memory import MemoryTarget
+from holdfast.adapters.hub_copy.memory import MemoryHubCopy
 from holdfast.adapters.move_lines.memory import MemoryLines, MemoryNet
 from holdfast.adapters.own_files.memory import MemoryOwnFiles
 from holdfast.adapters.prober.memory import MemoryProber
@@ -148,6 +149,7 @@ def ports_of(
         opener=MemoryOpener(line),
         keys=MemoryIdentities(random),
         own=MemoryOwnFiles(),
+        hub=MemoryHubCopy(),
         home="/nowhere",
     )
 

@@ -62,10 +62,10 @@ def bytes_of(name: str, size_bytes: int = 1000) -> bytes:
     return (block * (size_bytes // len(block) + 1))[:size_bytes]
 
 
-def backup_of(sequence: int, *packs: bytes, node: str = "w1", service: str = "web") -> VerifiedReceipt:
+def backup_of(sequence: int, *packs: bytes, node: str = "w1", service: str = "web", epoch: int = 1) -> VerifiedReceipt:
     """As this node verifies it: a receipt for these packs."""
     manifest, *stored = (Stored(sha256(one).hexdigest(), len(one)) for one in (b"manifest %d" % sequence, *packs))
-    made = Receipt(1, FLEET, service, node, sequence, 1, 1, 1000, "order", manifest, tuple(stored), 1, 1)
+    made = Receipt(1, FLEET, service, node, sequence, epoch, 1, 1000, "order", manifest, tuple(stored), 1, 1)
     return receipts.verify(receipts.sign(key_of(node), made), FLEET, service, {node: key_of(node).line})
 
 

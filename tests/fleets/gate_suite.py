@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.gate import authority
 from holdfast.gate.acts import ACT_OF, Act, Data, Provenance
-from holdfast.gate.authority import NOBODY, Authority
+from holdfast.gate.authority import UNSIGNED, Authority
 from holdfast.gate.facts import NO_THING, Facts
 from holdfast.model.order import ACTIONS
 from holdfast.model.trust import GRADES, RANK
@@ -37,7 +37,7 @@ ALWAYS_DESTROY = {
 TAKES_CONTENT = {Act.DESTROY_DATA, Act.OVERWRITE_DATA, Act.DESTROY_GUEST, Act.DESTROY_COPY, Act.ATTACH_DATA}
 HUBS_OWN = {ACT_OF[name] for name, rule in ACTIONS.items() if rule.hub_may}
 OWN_NOW = {Provenance.OWN_TRANSACTION, Provenance.OWN_SCRATCH}
-AUTHORITIES: tuple[Authority, ...] = (NOBODY, *(Authority(grade, None, 7, "service.web") for grade in GRADES))
+AUTHORITIES: tuple[Authority, ...] = (UNSIGNED, *(Authority(grade, None, 7, "service.web") for grade in GRADES))
 
 
 def proof(action: str, target: str) -> Authority:
@@ -122,7 +122,7 @@ def signing(gate: Any) -> Iterator[str]:
         (Act.DESTROY_DATA, "service.web"): _REVISION,  # no purge has such a target
     }
     for (act, target), command in wanted.items():
-        answer = gate.decide(gate.Deed(act, target, NODE, lost, NOBODY))
+        answer = gate.decide(gate.Deed(act, target, NODE, lost, UNSIGNED))
         if not isinstance(answer, gate.Park) or answer.sign != command:
             yield f"{act.name} {target} is signed by: {getattr(answer, 'sign', 'nothing')}"
         elif "and has none" not in answer.reason:

@@ -6,6 +6,7 @@ service. A witness writes rising numbers into the running copy and reads them ag
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from copy import deepcopy
 from inspect import iscoroutinefunction
 from random import Random
 from typing import Any
@@ -24,6 +25,7 @@ from holdfast.model import backup_key
 from holdfast.model.backup_key import BackupKey
 from holdfast.model.checkin import CheckIn, CheckInAnswer
 from holdfast.model.fleet import Fleet, Health, Service, Volume
+from holdfast.model.move import EPOCH, LAST
 from holdfast.model.principal import Principal
 from holdfast.model.revision import Entry
 from holdfast.planning.move_target import Wish
@@ -291,8 +293,12 @@ def _number(files: dict[str, bytes]) -> int:
 
 
 class MoveStory:
-    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+    """`puts_back`: machines boot with older states of their agents, too. Then two copies never run and no write is
+    lost, but a service may wait for its operator: with a finding."""
+
+    def __init__(self, loop: VirtualLoop, seed: int, puts_back: bool = False) -> None:
         self.loop = loop
+        self.puts_back = puts_back
         loop.set_exception_handler(_unless_dead)
         self.random = Random(seed)
         self.mailbox_objects = MemoryObjects()
@@ -308,6 +314,7 @@ class MoveStory:
         self.machines = {name: StoryMachine(self, name) for name in NODES}
         self.agents: dict[str, Agent] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.snapshots: dict[str, tuple[Any, Any]] = {}
         self.dying: set[str] = set()  # nodes whose agent ends with one of its next writes
         self.counters = dict.fromkeys(NODES, 0)
         self.written = 0  # the last number that the service acknowledged
@@ -360,6 +367,7 @@ class MoveStory:
         await asyncio.gather(*cut_lanes(self.agents[node]), return_exceptions=True)
         if power:
             self.machines[node].runtime.power_cut()
+            self.machines[node].hardware.booted += " again"
 
     # ---- the service
 
@@ -447,6 +455,28 @@ class MoveStory:
             await self.kill_agent(node, self.random.random() < 0.4)
             self.loop.call_later(self.random.expovariate(1 / 10), self.start_agent, node)
 
+    async def snapshot(self) -> None:
+        """Of what an agent keeps."""
+        node = self.random.choice(NODES)
+        if node not in self.dying:
+            machine = self.machines[node]
+            self.snapshots[node] = deepcopy(machine.journal), deepcopy(machine.acceptance)
+            self.note(f"snapshot of {node}")
+
+    async def put_back(self) -> None:
+        """A machine boots with the state of its snapshot, and reaches its hub."""
+        node = self.random.choice(NODES)
+        if node in self.dying or node not in self.snapshots or self.machines[node].process.is_over:
+            return
+        await self.kill_agent(node, power=True)
+        machine = self.machines[node]
+        machine.journal, machine.acceptance = self.snapshots.pop(node)
+        self.note(f"{node} is put back")
+        self.start_hub()
+        self.cut.discard(node)
+        self.start_agent(node)
+        await asyncio.sleep(5)
+
     async def crash_at_a_write(self) -> None:
         """Into its journal, before or after it."""
         node = self.random.choice(NODES)
@@ -491,6 +521,7 @@ class MoveStory:
             *(self.crash_at_a_write,) * 3,
             *(self.order,) * 2,
             *(self.cut_off,) * 2,
+            *((self.snapshot, self.put_back) * 2 if self.puts_back else ()),
             self.crash_hub,
             self.skew,
             self.deploy,
@@ -538,6 +569,9 @@ class MoveStory:
 
     async def end(self) -> None:
         await self.calm()
+        if self.puts_back:
+            await self.end_put_back()
+            return
         await self.settles("not settled")
         await asyncio.sleep(30)
         if self.is_held_at_rest():
@@ -549,8 +583,21 @@ class MoveStory:
         await asyncio.sleep(40)
         self.check_left()
 
+    async def end_put_back(self) -> None:
+        await asyncio.sleep(3 * CALM_S)
+        told = [one.code for agent in self.agents.values() for one in agent.findings.all()]
+        if self.running() != {str(self.entry.node): 1} and not self.is_held_at_rest() and "move_waits" not in told:
+            self.breaks(f"runs {self.running()}, placed {self.entry.node}, and no finding says why: {told}")
+
+    def left(self) -> list[str]:
+        """In the mailbox, but for the closing word of the last move."""
+        applied = self.rig.hub.applied()
+        entry = applied.table.entries.get("service.web") if applied is not None else None
+        closing = f"/receipts/{entry.epoch * EPOCH + LAST:08}-" if entry is not None else "none"
+        return sorted(key for key in self.mailbox_objects.found if closing not in key)
+
     def check_left(self) -> None:
-        left = sorted(self.mailbox_objects.found)  # a word whose answer was lost may be said after the end
+        left = self.left()  # a word whose answer was lost may be said after the end
         if len(left) > 1 or any("/receipts/" not in key for key in left):
             self.breaks(f"the mailbox has {left}")
         for node, machine in self.machines.items():
@@ -564,8 +611,8 @@ class MoveStory:
                 self.breaks(f"{node} has findings: {found}")
 
 
-async def _story(loop: VirtualLoop, seed: int, storm_s: float, every_s: float) -> MoveStory:
-    story = MoveStory(loop, seed)
+async def _story(loop: VirtualLoop, seed: int, storm_s: float, every_s: float, puts_back: bool) -> MoveStory:
+    story = MoveStory(loop, seed, puts_back)
     await story.calm()
     while story.running() != {"w1": 1}:
         await asyncio.sleep(0.5)
@@ -576,5 +623,5 @@ async def _story(loop: VirtualLoop, seed: int, storm_s: float, every_s: float) -
     return story
 
 
-def tell(seed: int, storm_s: float = 200.0, every_s: float = 6.0) -> MoveStory:
-    return virtual.run(lambda loop: _story(loop, seed, storm_s, every_s))
+def tell(seed: int, storm_s: float = 200.0, every_s: float = 6.0, puts_back: bool = False) -> MoveStory:
+    return virtual.run(lambda loop: _story(loop, seed, storm_s, every_s, puts_back))

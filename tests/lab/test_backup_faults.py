@@ -161,12 +161,16 @@ def test_nothing_is_pruned_or_lost_where_the_disk_of_the_node_is_full_r05(made: 
     change(made, 24)
     count, before = len(backups(made)), held(made)
     with filled(made, "w1", "0"):
-        asked = made.begin("backup", NAME)
-        wait_until(lambda: f"{STATE}/agent" in findings(made).get("order_waits", ""), lambda: str(findings(made)))
+        begun_s = time.monotonic()
+        done = made.run("backup", NAME, "--wait", "--json")
+        assert time.monotonic() - begun_s < TOLD_S_MAX
+        told = json.loads(done.err)
+        assert done.code == 1 and told["code"] == "order_waits", done
+        assert f"{STATE}/agent" in told["message"] and "free space" in told["remedy"]
+        assert f"{STATE}/agent" in findings(made).get("order_waits", "")
         assert before.items() <= held(made).items() and len(backups(made)) == count
-    said = asked.communicate(timeout=TOLD_S_MAX * 4)
-    assert asked.returncode == 0, said
-    wait_until(lambda: before.keys() != held(made).keys() and not is_running(made), "the same agent goes on")
+    wait_until(lambda: before.keys() != held(made).keys() and not is_running(made), "the same agent carries it out")
+    assert "order_waits" not in findings(made)
     assert whole(made)
 
 
@@ -178,9 +182,9 @@ def test_nothing_is_pruned_or_lost_where_the_disk_of_the_hub_is_full_r05(made: L
     back_up(made)
     before = held(made)
     change(made, 24)
-    with filled(made, "hub1", "8M"):
+    with filled(made, "hub1", "40M"):  # the packs would fit
         refused(made, "on the hub: the store of backups takes nothing more")
-        assert before.items() <= held(made).items()
+        assert held(made) == before, "and nothing more: the last room is the ledger's"
     back_up(made)
     assert whole(made) and "backup_failed" not in findings(made)
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from holdfast.model.backup import Receipt, SignedReceipt
 from tests.fleets.backup_targets import mounted, run
 from tests.fleets.lab import LabUnderTest, lab
+from tests.fleets.lab_pasting import runs
 from tests.fleets.seaweed import MINE, Seaweed, seaweed
 from tests.fleets.waiting import wait_until
 from tests.lab.product import PYTHON
@@ -66,6 +67,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             + target(
                 "cold", type="s3", durable_id="cold-1", location=f"{server.endpoint}/backups/fleet", nodes=["w1"],
                 secret="cold-keys", role="offsite",
+            )
+            + target(
+                "hubs", type="s3", durable_id="hubs-1", location=f"{server.endpoint}/backups/hubs", nodes=["hub1"],
+                secret="cold-keys",
             )
             + target(
                 "vault", type="restic", durable_id=repository, location=str(folder / "repository"), nodes=["w1"],
@@ -250,3 +255,38 @@ def test_a_disk_is_mounted_by_its_uuid_yanked_and_levelled_when_it_is_back_h48_h
         file.write_text(file.read_text().replace('name = "stick"', 'name = "stick"\nstate = "disconnected"'))
         made.run("apply", "--yes").ok()
         wait_until(lambda: unit(made) and not mounted_in_node(made), "it is unmounted, so that it can be taken away")
+
+
+def test_the_file_of_the_hub_is_kept_on_a_target_of_its_node_and_is_fetched_without_the_hub(stage: Stage) -> None:
+    """The whole way back runs in docs/guides/disaster.md, and on this server in tests/lab/test_hub_copies.py (soak)."""
+    made = stage.lab
+
+    def copy() -> Any:
+        return next(iter(json.loads(made.run("backup", "list", "--json").ok().out)["hub"]), {})
+
+    wait_until(lambda: bool(copy().get("elsewhere")), "the node of the hub has stored its file")
+    first = copy()
+    assert (first["service"], first["targets"], first["elsewhere"]) == ("hub.hub1", ["hubs"], ["hubs"])
+    assert not list(store(made).glob("*/hub.hub1")), "the hub stores its own file"
+    said = made.run("status").ok().out
+    assert "The hub: hub.hub1 made" in said and "on hubs" in said
+    assert "hub.hub1" in made.run("backup", "list").ok().out
+    made.run("backup", "hub.hub1", "--wait").ok()
+    wait_until(lambda: copy()["id"] != first["id"], "the order made another one")
+    runs("holdfast hub fetch STORAGE --list", (), lambda line: made.run(*line.split()[1:]), STORAGE="hubs")
+    rows = made.run("hub", "fetch", "hubs", "--list", "--json").ok().json["files"]
+    assert [row["id"] for row in rows] == [first["id"], copy()["id"]]
+    file, again = stage.folder / "fetched.age", stage.folder / "again.age"
+    made.run("hub", "fetch", "hubs", "--to", str(file)).ok()
+    made.run("hub", "fetch", "hubs", "--to", str(file), "--json").refused(5, "exists")
+    made.run("hub", "fetch", "hubs", "--to", str(again), "--backup", first["id"][:6]).ok()
+    new = ("--state-dir", str(stage.folder / "new-hub"))
+    assert made.run("hub", "restore", str(file), "--check", *new, "--json").ok().json["missing"] == 0
+    made.run("hub", "restore", str(again), "--check", *new, "--json").ok()  # made while revisions were applied
+    content = stage.server.store().get(next(_keys(stage, "hubs"))).bytes()
+    assert b"-> ssh-ed25519 " in bytes(content) or b"-> X25519 " in bytes(content)
+
+
+def _keys(stage: Stage, folder: str) -> Iterator[str]:
+    for page in stage.server.store().list(f"{folder}/"):
+        yield from (str(one["path"]) for one in page if "/keys/" in str(one["path"]))

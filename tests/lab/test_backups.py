@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,6 +188,21 @@ def test_a_backup_is_exported_as_one_plain_file_with_progress_and_over_nothing(
     refused = made.run("backup", "export", NAME, str(tmp_path / "no"), "--identity", "/nonexistent")
     assert refused.code == 2 and not (tmp_path / "no").exists(), refused
     assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "notes.tar.zst", "other.tar.zst"]
+
+
+def test_a_hub_that_lost_its_store_says_so_and_the_next_backup_is_whole(made: LabUnderTest) -> None:
+    """N81: `status` went on with "made 3 s ago"."""
+    back_up(made)
+    shutil.rmtree(store(made))
+
+    def missing() -> bool:
+        done = made.run("status", "--check", "--json")
+        return done.code == 1 and any(one["code"] == "backup_missing" for one in json.loads(done.out)["findings"])
+
+    wait_until(missing, "the hub misses the backup")
+    back_up(made)
+    made.run("backup", "verify", NAME).ok()
+    assert not missing()
 
 
 def test_a_restore_shows_its_progress(made: LabUnderTest) -> None:

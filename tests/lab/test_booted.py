@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -282,6 +283,26 @@ def test_a_disk_gets_backups_under_the_shipped_units_and_what_it_missed_when_it_
             wait_until(lambda: machine.run("mountpoint", "-q", place).code != 0, "it is unmounted")
         finally:
             machine.sh(f"umount -l {place} 2> /dev/null; losetup --detach {loop}; rm -rf /root/stick")
+
+
+def test_the_timer_of_the_guide_makes_files_of_the_hub_and_takes_nothing_from_it_n77(fleet: MachineFleet) -> None:
+    """As printed in docs/guides/disaster.md. Its service had a user that no machine has (217/USER): there was no file
+    when it was needed. Also while the hub does not run: its files stay its own."""
+    machine = fleet.machine
+    guide = (machine_base.CHECKOUT / "docs" / "guides" / "disaster.md").read_text()
+    found = re.findall(r"^# (/etc/systemd/system/\S+)\n(.*?)(?=^# /etc|^```$)", guide, re.DOTALL | re.MULTILINE)
+    assert [Path(path).suffix for path, _ in found] == [".service", ".timer"]
+    machine.sh("mkdir -p -m 700 /mnt/elsewhere")
+    for path, text in found:
+        machine.run("sh", "-c", f"cat > {path}", given=text).ok()
+    service, timer = (Path(path).name for path, _ in found)
+    machine.sh(f"systemctl daemon-reload && systemctl enable --now {timer} && systemctl start {service}")
+    assert len(machine.sh("ls /mnt/elsewhere").split()) == 1
+    machine.sh(f"systemctl stop holdfast-hub; sleep 1; systemctl start {service}; systemctl start holdfast-hub")
+    assert len(machine.sh("ls /mnt/elsewhere").split()) == 2
+    owners = set(machine.sh("stat -c %u /var/lib/holdfast/hub/*").split())
+    assert len(owners) == 1 and "0" not in owners, machine.sh("ls -la /var/lib/holdfast/hub/")
+    settled(fleet)
 
 
 def test_a_boot_brings_everything_back_h16(fleet: MachineFleet) -> None:

@@ -237,3 +237,52 @@ def test_a_volume_that_no_backup_holds_begins_with_what_its_image_has(made: LabU
     found = json.loads(made.run("drill", "seeded", "--json").ok().out)
     assert found["verdict"] == "verified", found
     wait_until(lambda: remains(made) == [], lambda: str(remains(made)))
+
+
+# ---- a volume that a backup did not bring
+
+
+SEEDED = """
+[[components]]
+name = "web"
+image = "{image}"
+
+[components.health]
+type = "exec"
+cmd = ["sh", "-c", {check}]
+
+[[components.volumes]]
+name = "files"
+path = "/data"
+protect = "backup"
+"""
+LISTS = """
+[[components.volumes]]
+name = "lists"
+path = "/lists"
+protect = "backup"
+"""
+
+
+def test_a_volume_that_a_backup_did_not_bring_has_what_the_image_has_in_a_drill_and_in_a_restore(
+    made: LabUnderTest, tmp_path: Path
+) -> None:
+    """It was declared later. Both begin with the same data, so that a green drill says what a restore will do."""
+    (tmp_path / "Containerfile").write_text(
+        "ARG REGISTRY\nFROM $REGISTRY/hello:1\nRUN mkdir /lists && echo seed > /lists/words\n"
+    )
+    image = made.lab("image", "build", str(tmp_path), "--name", "seeded:1").ok().out.strip()
+    made.write("seeded", SEEDED.format(image=image, check='"true"'))
+    made.run("deploy", "seeded", "--yes").ok()
+    id = json.loads(made.run("backup", "seeded", "--wait", "--json").ok().out)["id"]
+    made.write("seeded", SEEDED.format(image=image, check='"grep -q seed /lists/words"') + LISTS)
+    made.run("deploy", "seeded", "--yes").ok()
+    place = Path(made.node("w1")["dirs"]["data"]) / "seeded" / "lists"
+    assert (place / "words").read_text() == "seed\n"
+    drilled = json.loads(made.run("drill", "seeded", "--backup", id, "--json").ok().out)
+    assert drilled["verdict"] == "verified"
+    (place / "words").write_text("others\n")
+    made.run("restore", "seeded", "--backup", id, "--yes").ok()
+    assert (place / "words").read_text() == "seed\n"
+    wait_until(lambda: '"running"' in made.run("ps", "seeded", "--json").out, "it serves on it")
+    assert remains(made) == []

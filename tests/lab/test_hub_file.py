@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
+import apsw
 import pytest
 
+from tests.fleets.counts import SOAK
 from tests.fleets.waiting import wait_until
 from tests.lab.product import fingerprints
 from tests.lab.test_import_ledger import NODES, Scene
 
 pytestmark = pytest.mark.lab
+
+MIB = 1024 * 1024
 
 
 @pytest.fixture
@@ -138,6 +145,12 @@ def test_what_cannot_be_restored_is_refused_and_changes_nothing(scene: Scene, tm
     damaged.write_bytes(content[: len(content) // 2] + b"x" + content[len(content) // 2 + 1 :])
     place.run("hub", "restore", str(damaged), *new).refused(3, "cannot_open")
     place.run("hub", "restore", str(file), *new, "--trust", "0" * 64).refused(7, "other_fleet")
+    here = place.run("hub", "restore", str(file), "--check", *state(scene), "--json").refused(5, "already_exists")
+    assert "exists" in here["message"]
+    printed = place.run("hub", "backup", "--to", str(root / "shown.age"), *state(scene)).ok()
+    (line,) = [line for line in printed.err.splitlines() if "To look into it" in line]
+    pasted = place.run(*shlex.split(line.partition(": ")[2])[1:]).ok()
+    assert "This file is sound" in pasted.out
     checked = place.run("hub", "restore", str(file), "--check", *new).ok().json
     assert (checked["state_dir"], checked["missing"]) == (None, 0)
     assert not (tmp_path / "new").exists() and sorted(os.listdir(tmp_path)) == ["other.age", "x"]
@@ -152,3 +165,35 @@ def test_what_cannot_be_restored_is_refused_and_changes_nothing(scene: Scene, tm
         place.run("hub", "backup", "--to", str(kept), "--keep", "2", *state(scene)).ok()
         time.sleep(1.1)  # names have the second
     assert len(list(kept.iterdir())) == 2
+
+
+def peak_mib(scene: Scene, *words: str) -> float:
+    """Of a command that succeeds."""
+    child = subprocess.Popen(
+        scene.place.command(*words), cwd=scene.place.fleet, env=scene.place.environ, stdin=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    assert status == 0
+    return usage.ru_maxrss / 1024
+
+
+def test_memory_stays_flat_however_long_the_ledger_is(tmp_path: Path) -> None:
+    """A long ledger has many contents: here so many MiB of them."""
+    size_mib = 320 if SOAK else 96
+    scene = Scene(tmp_path / "x")
+    with scene.hub():
+        scene.apply("--detach")
+    small = peak_mib(scene, "hub", "backup", "--to", str(tmp_path / "small.age"), *state(scene))
+    with closing(apsw.Connection(str(scene.hub_state / "ledger.db"))) as ledger, ledger:
+        for _ in range(size_mib):
+            content = os.urandom(MIB)
+            ledger.execute("INSERT INTO blobs VALUES (?, ?)", (sha256(content).hexdigest(), content))
+    file = tmp_path / "large.age"
+    large = peak_mib(scene, "hub", "backup", "--to", str(file), *state(scene))
+    assert file.stat().st_size > size_mib * MIB
+    assert large < small + 32, f"{small:.0f} MiB, and {large:.0f} MiB for {size_mib} MiB"
+    new = ("--state-dir", str(tmp_path / "new"))
+    restored = peak_mib(scene, "hub", "restore", str(file), *new, "--yes", "-q")
+    assert restored < small + 64, f"{small:.0f} MiB, and {restored:.0f} MiB for {size_mib} MiB"
+    assert (tmp_path / "new" / "ledger.db").stat().st_size > size_mib * MIB
+    print(f"{size_mib} MiB: {large:.0f} MiB to back it up, {restored:.0f} MiB to restore it; small: {small:.0f} MiB")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.fleets.waiting import wait_until
 
 pytestmark = pytest.mark.lab
 
-UUID, OTHER = "0b1c2d3e-0000-4000-8000-00000000000a", "0b1c2d3e-0000-4000-8000-00000000000b"
+UUID = "0b1c2d3e-0000-4000-8000-00000000000a"  # of no disk
 
 
 class Plug:
@@ -28,23 +29,25 @@ class Plug:
         (self.base / "requests").mkdir(parents=True)
         self.storage.mkdir()
         self.loops: dict[str, str] = {}
-        self.allow(usb=UUID)
+        # A lab that starts meanwhile copies the mounts of this machine, and keeps a disk of an earlier test attached.
+        self.uuid, self.other = str(uuid4()), str(uuid4())
+        self.allow(usb=self.uuid)
 
     def allow(self, **targets: str) -> None:
         (self.base / "allowed.json").write_text(json.dumps({"targets": targets}))
 
-    def disk(self, uuid: str = UUID, name: str = "image", make: str = "mkfs.ext4") -> str:
+    def disk(self, uuid: str = "", name: str = "image", make: str = "mkfs.ext4") -> str:
         """Plug a disk in; it is made at the first time."""
         image = self.place / name
         if not image.exists():
             run("truncate", "-s", "16M", image)
-            run(make, "-q", "-U", uuid, image)
+            run(make, "-q", "-U", uuid or self.uuid, image)
         found = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True, check=True)
         self.loops[name] = found.stdout.strip()
         return self.loops[name]
 
-    def ask(self, verb: str = "mount", uuid: str = UUID, name: str = "usb") -> Any:
-        (self.base / "requests" / f"{name}.json").write_text(json.dumps({"verb": verb, "uuid": uuid}))
+    def ask(self, verb: str = "mount", uuid: str = "", name: str = "usb") -> Any:
+        (self.base / "requests" / f"{name}.json").write_text(json.dumps({"verb": verb, "uuid": uuid or self.uuid}))
         return self.answer(name)
 
     def answer(self, name: str = "usb") -> Any:
@@ -75,12 +78,12 @@ def plug(tmp_path: Path) -> Iterator[Plug]:
 def test_a_listed_disk_is_mounted_without_programs_devices_and_rights(plug: Plug) -> None:
     plug.disk()
     for _ in range(2):
-        assert plug.ask() == {"name": "usb", "state": "mounted", "uuid": UUID, "path": str(plug.storage / "usb")}
+        assert plug.ask() == {"name": "usb", "state": "mounted", "uuid": plug.uuid, "path": str(plug.storage / "usb")}
     (options,) = plug.mounts().values()
     assert {"nosuid", "nodev", "noexec", "rw"} <= set(options)
     (plug.storage / "usb" / "file").write_text("kept")
     for _ in range(2):
-        assert plug.ask("unmount") == {"name": "usb", "state": "unmounted", "uuid": UUID}
+        assert plug.ask("unmount") == {"name": "usb", "state": "unmounted", "uuid": plug.uuid}
     assert plug.mounts() == {} and list((plug.storage / "usb").iterdir()) == []
     assert plug.ask()["state"] == "mounted"
     assert (plug.storage / "usb" / "file").read_text() == "kept"
@@ -93,12 +96,12 @@ def test_a_disk_that_is_not_plugged_in_is_missing_and_mounted_when_it_is(plug: P
 
 
 def test_a_disk_that_is_not_on_the_list_is_refused(plug: Plug) -> None:
-    plug.disk(OTHER, "other")
-    assert plug.ask(uuid=OTHER)["state"] == "refused"
-    assert plug.ask(uuid=OTHER, name="more")["state"] == "refused"
-    plug.allow(usb=UUID, more=OTHER)
-    assert plug.ask(uuid=OTHER)["state"] == "refused", "that UUID has another name"
-    assert plug.ask(uuid=OTHER, name="more")["state"] == "mounted"
+    plug.disk(plug.other, "other")
+    assert plug.ask(uuid=plug.other)["state"] == "refused"
+    assert plug.ask(uuid=plug.other, name="more")["state"] == "refused"
+    plug.allow(usb=plug.uuid, more=plug.other)
+    assert plug.ask(uuid=plug.other)["state"] == "refused", "that UUID has another name"
+    assert plug.ask(uuid=plug.other, name="more")["state"] == "mounted"
     (plug.base / "allowed.json").write_text("{")
     plug.disk()
     assert plug.ask()["state"] == "refused"
@@ -163,7 +166,7 @@ def test_other_kinds_of_file_systems_are_refused(plug: Plug) -> None:
     """Swap, a partition table, an encrypted disk: whatever has the UUID."""
     image = plug.place / "image"
     run("truncate", "-s", "16M", image)
-    run("mkswap", "-q", "-U", UUID, image)
+    run("mkswap", "-q", "-U", plug.uuid, image)
     plug.disk()
     assert plug.ask()["state"] in ("missing", "refused")
     assert plug.mounts() == {}
@@ -179,7 +182,7 @@ def test_a_disk_that_was_pulled_out_is_replaced_when_it_is_back(plug: Plug, monk
     os.close(handle)
     run("mount", "-t", "tmpfs", "tmpfs", plug.storage / "usb")  # stands for the dead one
     monkeypatch.setattr(mounting.Mounted, "is_plugged_in", lambda self: False)
-    result = mounting.perform(Order("usb", "mount", UUID), str(plug.storage))
+    result = mounting.perform(Order("usb", "mount", plug.uuid), str(plug.storage))
     assert result.state == "mounted"
     assert (plug.storage / "usb" / "file").read_text() == "kept"
 
@@ -238,7 +241,7 @@ def test_odd_files_among_the_requests_stop_nothing(plug: Plug) -> None:
 def test_requests_of_another_user_are_not_read(plug: Plug) -> None:
     plug.disk()
     os.chown(plug.base, 12345, 12345)
-    (plug.base / "requests" / "usb.json").write_text(json.dumps({"verb": "mount", "uuid": UUID}))
+    (plug.base / "requests" / "usb.json").write_text(json.dumps({"verb": "mount", "uuid": plug.uuid}))
     words = [sys.executable, "-m", "holdfast.mounts", str(plug.base), str(plug.storage)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "another user" in done.stderr and plug.mounts() == {}

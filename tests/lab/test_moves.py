@@ -1,6 +1,7 @@
 """Moves in a real fleet: a service goes to another node with its data, and visitors notice a short pause only."""
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 
 from tests.fleets.lab import LabUnderTest, lab
 from tests.fleets.lab_pasting import runs
+from tests.fleets.waiting import wait_until
 from tests.lab.product import Outcome
+from tests.lab.test_backup_targets import broken_below
 
 pytestmark = pytest.mark.lab
 
@@ -65,6 +68,39 @@ def test_a_service_moves_with_its_data(made: LabUnderTest) -> None:
     runs("holdfast migrate {} --to NODE", ("notes",), typed(made), NODE="w2")  # it is there: nothing happens
 
 
+def test_backups_of_the_node_before_stay_until_this_one_has_proven_its_own_i32(made: LabUnderTest) -> None:
+    """Then they go by the rule, with their packs: the real hub judges each deletion, too."""
+    file = made.fleet / "fleet.toml"
+    file.write_text(file.read_text() + "\n[backups]\nretain = 1\n")
+    made.run("apply", "--yes").ok()
+    deployed(made, "log")
+
+    def back_up(node: str) -> None:
+        (data(made, node, "log") / "page").write_bytes(os.urandom(1 << 20))
+        made.run("backup", "log", "--wait").ok()
+
+    def stored() -> list[tuple[str, int]]:
+        found = json.loads(made.run("backup", "list", "log", "--json").ok().out)["backups"]
+        return [(one["node"], one["epoch"]) for one in sorted(found, key=lambda one: (one["epoch"], one["sequence"]))]
+
+    for _ in range(3):
+        back_up("w1")
+    made.run("migrate", "log", "--to", "w2", "--yes").ok()
+    for _ in range(2):
+        back_up("w2")
+    found = stored()
+    assert {("w1", 1), ("w2", 2)} == set(found) and found[-1] == ("w2", 2)
+    assert json.loads(made.run("backup", "show", "log", "--json").ok().out)["node"] == "w2", "the newest"
+    made.run("drill", "log").ok()
+    back_up("w2")
+    wait_until(lambda: set(stored()) == {("w2", 2)}, lambda: str(stored()))
+    top = Path(made.node("hub1")["dirs"]["state"]) / "hub" / "backups"
+    (above,) = top.glob("*/log")
+    wait_until(lambda: not list(above.glob("g1/packs/*")), "nothing of the node before is left but its key")
+    assert broken_below(above) == set() and list(above.glob("g2/packs/*"))
+    made.run("backup", "verify", "log").ok()
+
+
 def test_the_last_move_is_taken_back(made: LabUnderTest) -> None:
     deployed(made, "diary")
     (data(made, "w1", "diary") / "page").write_text("first")
@@ -113,7 +149,7 @@ def test_every_service_of_a_node_moves_with_its_secrets(made: LabUnderTest) -> N
 def test_a_node_is_drained_with_its_data(made: LabUnderTest) -> None:
     """All services are on w1 by the test before."""
     drained = json.loads(made.run("node", "drain", "w1", "--with-data", "--force", "--yes", "--json").ok().out)
-    assert {row["service"] for row in drained["moved"]} == {"notes", "diary", "atlas", "safe"}
+    assert {row["service"] for row in drained["moved"]} == {"notes", "diary", "atlas", "log", "safe"}
     assert running(made, "safe") == ["w2"] and (data(made, "w2", "safe") / "page").read_text() == "sealed"
     made.run("node", "drain", "w1", "--undo", "--yes").ok()
 

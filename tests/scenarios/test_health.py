@@ -386,5 +386,9 @@ def test_the_start_up_report_names_what_is_stale_orphaned_and_parked_and_mends_n
         assert all(f.remedy for f in found.values())
         assert rig.desk.orders(None, 10).orders == ()
         assert found["needs_operator", "service.db"].remedy == "holdfast order sign …"
+        member = rig.registry.members["w1"]
+        member.condition = replace(member.condition, status="unhealthy")
+        codes = {one.code for one in rig.desk.status_findings()}
+        assert "node_unhealthy" in codes and "placement_stale" not in codes, "N71: what runs there is not known"
 
     run(main)

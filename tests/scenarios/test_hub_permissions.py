@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.hub.http import permissions
+from holdfast.hub.http.handlers.hub_file import COPY
 from holdfast.hub.http.route import Route
 from holdfast.hub.http.routes import ROUTES
 from holdfast.model.fleet import Fleet
@@ -138,6 +139,8 @@ def expected(guise: Guise, route: Route | None) -> str:
         return "unauthenticated"
     if route is None:
         return "not_found"
+    if route.operation == COPY.name and guise.kind == "node":
+        return "not_the_hub"  # no node of this fleet has that role
     return "" if guise.kind in permissions.ALLOWED[route.operation] else "permission_denied"
 
 

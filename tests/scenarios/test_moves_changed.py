@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -93,7 +94,7 @@ def test_nothing_is_left_of_a_move_but_the_copy_at_its_source() -> None:
         move(story, "w2")
         await runs(story, w2=1)
         await asyncio.sleep(10)
-        assert story.mailbox_objects.found == {}
+        assert story.left() == [] and len(story.mailbox_objects.found) == 1, "that it is handed over, for w1"
         story.check_left()
         assert story.machines["w1"].newest > 0 and not story.machines["w1"].journal.facts("moves/key/")
 
@@ -107,7 +108,7 @@ def test_nothing_is_left_of_a_move_that_was_taken_back() -> None:
         await until(story, lambda: bool(story.machines["w2"].storage.incoming))
         abort(story)
         await asyncio.sleep(30)
-        assert story.running() == {"w1": 1} and story.mailbox_objects.found == {}
+        assert story.running() == {"w1": 1} and story.left() == []
         story.check_left()
 
     play(scene)
@@ -360,3 +361,77 @@ def test_a_mistake_of_ours_is_reported_and_the_move_goes_on(monkeypatch: pytest.
         assert "internal_error" not in findings(story)["w1"]
 
     play(scene)
+
+
+# ---- a source that was put back
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("after_s", [0.5, 30.0])
+def test_a_source_whose_state_was_put_back_does_not_run_what_it_handed_over(power: bool, after_s: float) -> None:
+    """A snapshot of the machine from before the move (X05): the other node runs the service, and goes on alone."""
+
+    async def scene(story: MoveStory) -> None:
+        machine = story.machines["w1"]
+        journal, acceptance = deepcopy(machine.journal), deepcopy(machine.acceptance)
+        move(story, "w2")
+        await runs(story, w2=1)
+        await asyncio.sleep(after_s)
+        await story.kill_agent("w1", power=power)
+        machine.journal, machine.acceptance = journal, acceptance
+        story.start_agent("w1")
+        await asyncio.sleep(30)
+        assert story.running() == {"w2": 1}, story.trace[-5:]
+        if not power:  # it ran until the hub showed the move: without a boot nothing waits for the hub
+            story.broken.clear()
+        assert "move_waits" not in findings(story)["w1"]
+        story.check_left()
+        move(story, "w1", aside=True)
+        await runs(story, w1=1)
+
+    play(scene, is_witnessed=False)
+
+
+def test_a_source_that_was_put_back_before_it_signed_finds_what_it_signed() -> None:
+    async def scene(story: MoveStory) -> None:
+        machine = story.machines["w1"]
+        await begun(story, "w2")
+        journal, acceptance = deepcopy(machine.journal), deepcopy(machine.acceptance)
+        story.cut.clear()
+        await until(story, lambda: b'"stopping":true' in (machine.journal.fact("moves/out/web") or b""))
+        story.cut.add("w2")
+        before = set(story.mailbox_objects.found)
+        await until(story, lambda: any("/receipts/" in key for key in story.mailbox_objects.found.keys() - before))
+        assert story.running() == {} and story.is_moving()
+        await story.kill_agent("w1", power=True)
+        machine.journal, machine.acceptance = journal, acceptance
+        story.start_agent("w1")
+        await asyncio.sleep(20)
+        assert story.running() == {}
+        story.cut.clear()
+        await runs(story, w2=1)
+        await asyncio.sleep(30)
+        assert story.running() == {"w2": 1}
+        story.check_left()
+
+    play(scene)
+
+
+def test_a_target_that_was_put_back_says_that_it_lost_the_data() -> None:
+    """A snapshot of the whole machine: its disk is older than the move, too."""
+
+    async def scene(story: MoveStory) -> None:
+        machine = story.machines["w2"]
+        journal, acceptance = deepcopy(machine.journal), deepcopy(machine.acceptance)
+        move(story, "w2")
+        await runs(story, w2=1)
+        await asyncio.sleep(10)
+        await story.kill_agent("w2", power=True)
+        machine.journal, machine.acceptance = journal, acceptance
+        machine.storage.contents.pop("web")
+        story.start_agent("w2")
+        await until(story, lambda: "move_waits" in findings(story)["w2"])
+        assert "retired restore web -n w1" in findings(story)["w2"]["move_waits"]
+        assert story.running() == {}, "w1 signed that it does not run it"
+
+    play(scene, is_witnessed=False)

@@ -6,18 +6,22 @@ from itertools import count
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.adapters.random_source.seeded import SeededRandom
+from holdfast.adapters.runtime.memory import Directory, Image
 from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.model import backup_key
+from holdfast.model.fleet import Volume
 from holdfast.planning.move_target import Wish
 from holdfast.planning.moving import plan_move
+from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.sealing import CannotOpen
 from holdfast.trust import receipts
 from tests.fleets import virtual
 from tests.fleets.desks import key_of
 from tests.fleets.dying import Dying
-from tests.fleets.move_stories import CALM_S, JOURNAL, PAGE, MoveStory
+from tests.fleets.move_stories import CALM_S, JOURNAL, PAGE, MoveStory, keyed, notes
 from tests.fleets.virtual import VirtualLoop
 from tests.scenarios.test_moves_changed import findings, ordered, play, runs, until
 
@@ -59,6 +63,28 @@ def test_a_service_whose_node_died_starts_elsewhere_with_its_backup_and_the_old_
         assert story.running() == {"w2": 1} and source.page == 8, "its copy is kept"
         story.check_left()
         assert "move_waits" not in findings(story)["w1"]
+
+    play(scene, is_witnessed=False)
+
+
+def test_a_volume_that_the_backup_did_not_bring_begins_with_what_the_image_has() -> None:
+    """As in a drill, which said that it works."""
+
+    async def scene(story: MoveStory) -> None:
+        source, target = story.machines["w1"], story.machines["w2"]
+        plain = notes()
+        (part,) = plain.components
+        more = replace(part, volumes=(*part.volumes, Volume("art", "/art", protect="none")))
+        fleet = keyed({"web": replace(plain, components=(more,))})
+        story.commit(plan(fleet, story.rig.hub.applied(), Inputs(seen=story.rig.desk.observations())))
+        await asyncio.sleep(20)
+        source.storage.contents["web"].update({PAGE: b"7", "art/own": b"in no backup"})
+        assert (await ordered(story, "w1", "backup")).outcome == "done"
+        await story.kill_agent("w1", power=True)
+        target.runtime.images[part.image] = Image(directories={"/art": Directory({"seed": b"of the image"})})
+        restore(story, "w2")
+        await runs(story, w2=1)
+        assert target.page == 7 and target.storage.contents["web"].get("art/seed") == b"of the image"
 
     play(scene, is_witnessed=False)
 

@@ -33,6 +33,15 @@ def test_one_copy_runs_and_nothing_is_lost(part: int) -> None:
     assert all(story.written > 100 for story in stories.values()), "the witness wrote almost nothing"
 
 
+@pytest.mark.parametrize("part", range(3))
+def test_machines_that_are_put_back_run_no_second_copy(part: int) -> None:
+    """X05, ADR 0056."""
+    stories = {seed: tell(seed, puts_back=True) for seed in SEEDS if seed % 3 == part}
+    broken = {seed: (story.broken, story.trace[-40:]) for seed, story in stories.items() if story.broken}
+    assert broken == {}
+    assert sum("is put back" in line for story in stories.values() for line in story.trace) > len(stories) / 3
+
+
 def test_the_same_seed_is_the_same_story() -> None:
     assert tell(7).trace == tell(7).trace != tell(8).trace
 

@@ -8,7 +8,7 @@ from tests.fleets.pasting import Seat, seat
 
 ROWS = {
     "deploy wbe": (2, "did you mean service.web?"),
-    "plan --explain web": (2, "did you mean service.web?"),
+    "plan --explain wbe": (2, "did you mean service.web?"),
     "apply --key ~/.ssh/id_ed25519.pub": (3, "give the private half: --key ~/.ssh/id_ed25519"),
     "plan --fleet ~/.ssh": (2, "give your fleet directory with --fleet DIR; to create a new fleet here: "),
     "lab stop": (2, 'did you mean "lab start"?'),

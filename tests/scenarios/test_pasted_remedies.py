@@ -410,6 +410,9 @@ MISSING = "the program is not installed where tests run"
 SERVER = "a server, which does not end: tests/lab/test_agent_process.py and every lab start one"
 KERNEL = "changes a limit of the whole machine"
 RESTORES = "needs a file of a hub; tests/lab/test_hub_file.py restores one"
+TAKES = "takes the place of a lost machine; tests/lab/test_replaced_node.py does it"
+OF_THE_HUB = "would use /var/lib/holdfast/hub; tests/lab/test_hub_file.py gives --state-dir"
+STORED = "needs a storage target; tests/lab/test_hub_copies.py has one"
 NOT_RUN = {
     "holdfast resync {}": "needs a running node; tests/scenarios/test_set_back.py does it",
     "holdfast node show {} --pulse": "needs a running node; tests/scenarios/test_set_back.py does it",
@@ -422,13 +425,18 @@ NOT_RUN = {
     "apt-get install dnsmasq-base": INSTALLS,
     "dig {}": MISSING,
     "dig {} @{}": MISSING,
+    "holdfast agent join --replace {}": TAKES,
     "holdfast agent run": SERVER,
-    "holdfast hub backup": "would use /var/lib/holdfast/hub; tests/lab/test_hub_file.py gives --state-dir",
+    "holdfast agent run --state-dir {}": SERVER,
+    "holdfast hub backup --to DIR": OF_THE_HUB,
+    "holdfast hub backup --to DIR --keep N": OF_THE_HUB,
+    "holdfast import backups STORAGE": STORED,
+    "holdfast hub backup": OF_THE_HUB,
     "holdfast hub restore FILE": RESTORES,
     "holdfast hub restore FILE --from {}": RESTORES,
+    "holdfast hub restore FILE --generation N": RESTORES,
     "holdfast hub restore FILE -o STATEMENT": RESTORES,
     "holdfast hub restore {}": RESTORES,
-    "holdfast hub restore {} --fleet DIR": RESTORES,
     "holdfast hub restore {} --from {}": RESTORES,
     "holdfast import ledger": "would use /var/lib/holdfast/hub; tests/lab/test_import_ledger.py gives --state-dir",
     "journalctl -u holdfast-agent": NO_SYSTEMD,
@@ -460,10 +468,12 @@ REAL = (  # files that use `pastes` and `runs` of tests/fleets/lab_pasting.py
     "lab/test_volumes.py",
     "lab/test_checkpoints.py",
     "lab/test_backups.py",
+    "lab/test_backup_targets.py",
     "lab/test_moves.py",
     "lab/test_drills.py",
     "lab/test_fencing.py",
     "lab/test_rights.py",
+    "lab/test_replaced_node.py",
 )
 
 

@@ -33,9 +33,12 @@ class Membership(Struct, frozen=True, omit_defaults=True):
     address: str = ""
     joined: bool = False  # a hub has confirmed it at least once
     accepted: Head = NO_HEAD
+    restores: bool = False  # it took the place of another machine, to restore the services of that one
 
 
-def enrol(token: JoinToken, once: IdentityKey, key: IdentityKey, now_s: float, address: str) -> Membership:
+def enrol(
+    token: JoinToken, once: IdentityKey, key: IdentityKey, now_s: float, address: str, restores: bool = False
+) -> Membership:
     """Two signatures over one statement: the one-time key says who may, the node's key says that it is here."""
     invite = decode_invite(token.invite.invite)
     if once.line != invite.once:
@@ -53,7 +56,17 @@ def enrol(token: JoinToken, once: IdentityKey, key: IdentityKey, now_s: float, a
         own_signature.armoured(once, joining, JOIN_NAMESPACE),
         own_signature.armoured(key, joining, JOIN_NAMESPACE),
     )
-    return Membership(invite.fleet, invite.node, invite.roles, token.hub, token.hub_key, token.head, enrolment, address)
+    return Membership(
+        invite.fleet,
+        invite.node,
+        invite.roles,
+        token.hub,
+        token.hub_key,
+        token.head,
+        enrolment,
+        address,
+        restores=restores,
+    )
 
 
 def same_invite(one: Enrolment, token: JoinToken) -> bool:

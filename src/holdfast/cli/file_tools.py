@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # protocols: loading them would cost every command 3 ms
     from holdfast.model.certificate import CertificateFacts
+    from holdfast.model.fleet import Storage
     from holdfast.ports.archive import Archiver
+    from holdfast.ports.backup_objects import BackupObjects
+    from holdfast.ports.backup_target import BackupTarget
     from holdfast.ports.fleet_directory import FleetDirectory
     from holdfast.ports.hub_files import HubFiles
     from holdfast.ports.registry import Registry
@@ -30,6 +33,18 @@ class Files(Protocol):
 
     def archiver(self) -> Archiver:
         """Opens archives of backups, in a process of its own."""
+        ...
+
+    def target(self, storage: Storage, secret: bytes) -> BackupTarget:
+        """A storage target as it is declared, with its opened credentials; for a reader on this machine."""
+        ...
+
+    def directory_target(self, path: str) -> BackupTarget:
+        """The target whose marker is in this directory; Invalid if it has none."""
+        ...
+
+    def hub_store(self, state_dir: str) -> BackupObjects:
+        """The backups that a hub stores."""
         ...
 
     def hub(self) -> HubFiles:

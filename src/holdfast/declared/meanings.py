@@ -218,8 +218,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Volume": {
         "name": "the name of the volume",
         "path": "where it is mounted in the component",
-        "protect": "your decision about its data; there is no default on purpose. Nothing is archived yet, so each "
-        "volume has one copy, on its node",
+        "protect": "your decision about its data; there is no default on purpose",
         "class": "how fast its storage should be",
         "checkpoint": "`auto`: its data is copied before another program gets it, for example with a new image; `off`: "
         "no copy is made, and there is no way back. Switching it off needs a signature of grade destroy",

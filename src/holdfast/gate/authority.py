@@ -17,7 +17,7 @@ class Authority(Struct, frozen=True):
     address: str = ""
 
 
-NOBODY = Authority(None)  # also for what a hub asks without an operator's signature
+UNSIGNED = Authority(None)  # also for what a hub asks without an operator's signature
 
 
 def by_order(proof: VerifiedOrder) -> Authority:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from holdfast.gate import spare
 from holdfast.gate.acts import ACT_OF, Act, Data, Provenance
-from holdfast.gate.authority import NOBODY, Authority, by_order, by_revision
+from holdfast.gate.authority import UNSIGNED, Authority, by_order, by_revision
 from holdfast.gate.decide import Deed, Park, decide
 from holdfast.gate.facts import NO_THING, Facts, data, look, provenance
 from holdfast.gate.spare import There
@@ -34,7 +34,7 @@ def may_discard(journal: Journal, checkpoint: Checkpoint, node: str) -> Discarda
     """Needs no signature, so only for a checkpoint that this agent's own journal marks as scratch."""
     facts = Facts(provenance(journal, checkpoint.path, None), Data.MAYBE_ONLY_COPY)
     target = f"checkpoint.{checkpoint.service}.{checkpoint.id}"
-    return _parked(Deed(Act.DESTROY_COPY, target, node, facts, NOBODY)) or Discardable(checkpoint)
+    return _parked(Deed(Act.DESTROY_COPY, target, node, facts, UNSIGNED)) or Discardable(checkpoint)
 
 
 def may_delete(journal: Journal, checkpoint: Checkpoint, node: str, order: VerifiedOrder) -> Discardable | Park:
@@ -112,7 +112,7 @@ def may_bring_back(service: str, purge: str, node: str, order: VerifiedOrder) ->
 def may_expire(journal: Journal, service: str, purge: str, path: str, node: str) -> Disposable | Park:
     """Needs no signature: its time is over, and this agent's own journal marks it as scratch."""
     facts = Facts(provenance(journal, path, None), Data.MAYBE_ONLY_COPY)
-    return _parked(Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, NOBODY)) or Disposable(service, purge)
+    return _parked(Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, UNSIGNED)) or Disposable(service, purge)
 
 
 def may_dispose(service: str, purge: str, node: str, order: VerifiedOrder) -> Disposable | Park:
@@ -127,13 +127,13 @@ def may_dispose(service: str, purge: str, node: str, order: VerifiedOrder) -> Di
 def may_drill(service: str, id: str, node: str) -> Drillable | Park:
     """Unpack a backup into a new directory of its own. A schedule needs no signature, and neither does a hub's
     request."""
-    return _parked(Deed(Act.DRILL, f"service.{service}", node, NO_THING, NOBODY)) or Drillable(service, id)
+    return _parked(Deed(Act.DRILL, f"service.{service}", node, NO_THING, UNSIGNED)) or Drillable(service, id)
 
 
 def may_clear(journal: Journal, service: str, id: str, path: str, node: str) -> Clearable | Park:
     """What a drill unpacked, needs no signature: this agent's own journal marks the directory as scratch."""
     facts = Facts(provenance(journal, path, None), Data.MAYBE_ONLY_COPY)
-    return _parked(Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, NOBODY)) or Clearable(id)
+    return _parked(Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, UNSIGNED)) or Clearable(id)
 
 
 def may_prune(
@@ -143,9 +143,9 @@ def may_prune(
     `all_known`: no receipt there is missing in it."""
     parsed = backup_key.parse(key)
     service, mine = parsed.service, [one for one in there if one.found.receipt.service == parsed.service]
-    made = Provenance.OWN_EARLIER if spare.is_own(parsed, mine, all_known, node) else Provenance.FOREIGN
+    made = Provenance.OWN_EARLIER if spare.is_own(parsed, mine, all_known) else Provenance.FOREIGN
     facts = Facts(made, Data.COPIED if spare.is_spare(parsed, mine) else Data.MAYBE_ONLY_COPY)
-    target = service if backup_key.node_of(service) else f"data.{service}"
+    target = f"data.{service}" if backup_key.is_of_service(service) else backup_key.address(service)
     return _parked(Deed(Act.DESTROY_COPY, target, node, facts, authority)) or Prunable(key)
 
 

@@ -1,6 +1,7 @@
 """Podman's configuration files in a lab node. Pure."""
 
-# Limits that suffice for a lab, and settings that work without systemd and with cgroup v1.
+# Limits that suffice for a lab, and settings that work without systemd and with cgroup v1. Networks are kept where each
+# node has its own directory: /etc/containers is one for all nodes, so that one node removed the networks of another.
 _CONTAINERS = """\
 [containers]
 default_ulimits = ["nofile=1024:4096", "nproc=4096:4096"]
@@ -13,6 +14,7 @@ events_logger = "file"
 
 [network]
 network_backend = "netavark"
+network_config_dir = "/var/lib/containers/networks"
 """
 
 _REGISTRIES = """\

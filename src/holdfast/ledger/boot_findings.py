@@ -55,7 +55,8 @@ ROWS: dict[str, tuple[Level, str]] = {
     "superseded": (
         "fatal",
         "use the restored hub. To make this machine the hub again: `holdfast hub backup` on the machine of the other, "
-        "move this state directory away, and `holdfast hub restore FILE` here",
+        "move this state directory away, and `holdfast hub restore FILE` here. If the restored hub is lost, with every "
+        "file of it: `holdfast hub restore FILE --generation N`, with a higher N than its generation",
     ),
     "forked": ("fatal", "restore the state directory from a backup: two revisions have the same number"),
     "blob_missing": ("resource", APPLY_AGAIN),

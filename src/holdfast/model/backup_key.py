@@ -22,20 +22,21 @@ SealedKind = Literal["keys", "packs", "manifests"]
 Kind = SealedKind | Literal["receipts"]
 
 _FLEET = r"[0-9a-f]{16}"
-SERVICE_FORM = r"(?:node\.)?[a-z][a-z0-9-]{0,39}"  # no service has a dot in its name: none is taken for a node
+_NAME = r"[a-z][a-z0-9-]{0,39}"
+SERVICE_FORM = rf"(?:(?:node|hub)\.)?{_NAME}"  # no service has a dot in its name: none is taken for a node or a hub
+_AT_HUB = rf"(?:node\.)?{_NAME}"  # the hub does not store its own file
 _GENERATION = r"g(?:0|[1-9][0-9]{0,8})"
 _DIGEST = r"[0-9a-f]{64}"
 _SEALED = rf"(?P<generation>{_GENERATION})/(?P<kind>keys|packs|manifests)/(?P<digest>{_DIGEST})"
 _RECEIPT = rf"receipts/(?P<sequence>[0-9]{{8}})-(?P<signed>{_DIGEST})"
 _ABOVE = rf"(?P<fleet>{_FLEET})/(?P<service>{SERVICE_FORM})"
 
-KEY_FORM = (
-    rf"{_FLEET}/{SERVICE_FORM}/(?:{_GENERATION}/(?:keys|packs|manifests)/{_DIGEST}|receipts/[0-9]{{8}}-{_DIGEST})"
-)
-PREFIX_FORM = rf"{_FLEET}/(?:{SERVICE_FORM}/(?:receipts/|{_GENERATION}/(?:(?:keys|packs|manifests)/)?)?)?"
+# What a hub is asked for.
+KEY_FORM = rf"{_FLEET}/{_AT_HUB}/(?:{_GENERATION}/(?:keys|packs|manifests)/{_DIGEST}|receipts/[0-9]{{8}}-{_DIGEST})"
+PREFIX_FORM = rf"{_FLEET}/(?:{_AT_HUB}/(?:receipts/|{_GENERATION}/(?:(?:keys|packs|manifests)/)?)?)?"
 
 _key = re.compile(rf"{_ABOVE}/(?:{_SEALED}|{_RECEIPT})", re.ASCII)
-_prefix = re.compile(PREFIX_FORM, re.ASCII)
+_prefix = re.compile(PREFIX_FORM.replace(_AT_HUB, SERVICE_FORM), re.ASCII)
 
 
 class BackupKey(Struct, frozen=True):
@@ -97,9 +98,30 @@ def node_of(service: str) -> str:
     return service.removeprefix("node.") if service.startswith("node.") else ""
 
 
+def of_hub(node: str) -> str:
+    """What stands in the place of a service in the backups of the hub that this node makes."""
+    return f"hub.{node}"
+
+
+def hub_of(service: str) -> str:
+    """The node that keeps this file of the hub; "" if it is no file of the hub."""
+    return service.removeprefix("hub.") if service.startswith("hub.") else ""
+
+
+def is_of_service(service: str) -> bool:
+    return "." not in service
+
+
 def address(service: str) -> str:
-    """The resource that a backup is of."""
+    """The resource that a backup is of, or that makes it."""
+    if node := hub_of(service):
+        return of_node(node)
     return service if node_of(service) else f"service.{service}"
+
+
+def subject(service: str) -> str:
+    """What a finding is about."""
+    return f"service.{service}" if is_of_service(service) else service
 
 
 def service_of(prefix: str) -> str:
@@ -117,7 +139,11 @@ def sealed(fleet: str, service: str, generation: int, kind: SealedKind, content:
 
 
 def receipt(fleet: str, service: str, sequence: int, content: bytes) -> str:
-    return parse(f"{fleet[:FLEET_DIGITS]}/{service}/receipts/{sequence:08d}-{digest(content)}").text
+    return receipt_of(fleet, service, sequence, digest(content))
+
+
+def receipt_of(fleet: str, service: str, sequence: int, digest: str) -> str:
+    return parse(f"{fleet[:FLEET_DIGITS]}/{service}/receipts/{sequence:08d}-{digest}").text
 
 
 def digest(content: bytes | bytearray | memoryview) -> str:

@@ -83,4 +83,5 @@ class JoinAnswer(Struct, frozen=True, omit_defaults=True):
     head: Head
     time_s: float
     cadence: Cadence = NORMAL
+    successor: Enrolment | None = None  # to a machine whose place another one took: the proof of that
     wire: int = GENERATION

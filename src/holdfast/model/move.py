@@ -11,6 +11,7 @@ FORMAT = 1
 KEY_BYTES_MAX = 4096
 WORD_BYTES_MAX = 64 * 1024
 EPOCH, READY = 10_000, 5_000  # the number of a word: its epoch, then passes, then what the target says
+LAST = READY - 1  # the number of the last word of each side
 
 
 def epoch_of(key: BackupKey) -> int:
@@ -28,6 +29,7 @@ class Move(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     back: bool = False
     aside: bool = False  # data of this service that is on the node already is moved aside
     kept: bool = False  # the node goes on with the copy that it kept of an older epoch: no data moves
+    turn: Annotated[int, Meta(ge=0)] = 0  # of services that a node restores: it begins after those with a lower one
 
     @property
     def origin(self) -> str:
@@ -80,6 +82,7 @@ class Pass(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     schedules: dict[str, Decided] = {}  # by name
     held: bool = False  # an order had stopped the service
     untaken: bool = False  # the source never had the data: it is where the move before took it from. There is no pass
+    taken: bool = False  # the target signed that it has all: the source stores this at the hub, for itself
 
 
 class Ready(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -32,3 +32,4 @@ class MoveStates(Struct, frozen=True):
     """The moves in a report. Readers take only this of it."""
 
     moves: tuple[MoveState, ...] = ()
+    bare: tuple[str, ...] = ()  # services that this machine took over without their data, and does not start

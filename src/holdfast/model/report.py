@@ -151,6 +151,7 @@ class EdgeState(Struct, frozen=True, omit_defaults=True):
     dns_trouble: str = ""  # "" while the internal name resolves to the revision's address
     public_dns: str = ""  # a warning only: the address the public name resolves to instead (M-80)
     since_s: float = 0.0  # the phase
+    former: str = ""  # of a waiting one: the address where the service was, which still answers its visitors
 
 
 class NamesState(Struct, frozen=True, omit_defaults=True):

@@ -19,8 +19,9 @@ from holdfast.model.ids import FLEET, TRUST
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
 
-NEWEST = 6  # what this release reads
+NEWEST = 7  # what this release reads
 MOVES = 6  # of data (model/move.py), judged by require_move
+RETURNS = 7  # of a service with a backup to the node where it is, judged there, too
 NOT_ASKED: Mapping[str, int] = {}
 
 T = TypeVar("T")
@@ -185,6 +186,9 @@ def require_move(entry: Entry, formats: Mapping[str, int]) -> None:
     for node in (str(entry.node), *((entry.move.source,) if entry.move.hands_over else edges)):
         if formats.get(node, MOVES) < MOVES:
             raise too_old(node, "moves of data")
+    home = str(entry.node)
+    if entry.move.source == home and formats.get(home, RETURNS) < RETURNS:
+        raise too_old(home, "a service that starts again with a backup")
 
 
 def _read(contents: Mapping[str, bytes], entry: Entry, address: str, kind: type[T]) -> T:

@@ -96,7 +96,7 @@ def _edge_routes(table: Table) -> dict[str, dict[str, EdgeRoute]]:
 
 def _fenced(table: Table, entry: Entry) -> str:
     """A source that hands its data over serves until then. One that does not may still run, and must not be used."""
-    if entry.move is UNSET or entry.move.hands_over:
+    if entry.move is UNSET or entry.move.hands_over or entry.move.source == entry.node:
         return ""
     return _address(table, entry.move.source)
 

@@ -19,6 +19,8 @@ from holdfast.planning.move_target import Wish, home, target_of
 from holdfast.planning.placement import Placed, has_data
 from holdfast.planning.step import between
 
+NOTHING_SEALED: Mapping[str, bytes] = {}
+
 
 def plan_move(
     wish: Wish, applied: Applied, seen: Mapping[str, NodeObservation], reads: Mapping[str, int] = NOT_ASKED
@@ -47,9 +49,9 @@ def plan_move(
     return _moved(wish, where, move, applied, reads, warnings)
 
 
-def plan_abort(service: str, applied: Applied, reads: Mapping[str, int] = NOT_ASKED) -> Plan:
-    """Back to the node that it came from, as long as that is a handover."""
-    now = home(service, applied)
+def came_from(service: str, applied: Applied) -> str:
+    """The node that it goes back to, as long as that is a handover."""
+    home(service, applied)  # refuses a service that is not there
     move = applied.table.entries[f"service.{service}"].move
     if move is UNSET or move.back or not move.hands_over:
         raise Conflict(
@@ -57,8 +59,16 @@ def plan_abort(service: str, applied: Applied, reads: Mapping[str, int] = NOT_AS
             remedy=f"to move it: holdfast migrate {service} --to NODE",
             code="not_moving",
         )
-    where = Placed(move.source, f"the move to {now} is taken back")
-    return _moved(Wish(service), where, Move(now, back=True), applied, reads)
+    return move.source
+
+
+def plan_abort(
+    service: str, applied: Applied, reads: Mapping[str, int] = NOT_ASKED, sealed: Mapping[str, bytes] = NOTHING_SEALED
+) -> Plan:
+    """Back to the node that it came from. `sealed`: by digest, its secrets sealed again, for that node to open."""
+    now, back = home(service, applied), came_from(service, applied)
+    where = Placed(back, f"the move to {now} is taken back")
+    return _moved(Wish(service, sealed=sealed), where, Move(now, back=True), applied, reads)
 
 
 def closed(service: str, target: str, applied: Applied) -> dict[str, str]:
@@ -88,13 +98,18 @@ def _moved(
         address: replace(entry, digest=digest, node=where.node, epoch=entry.epoch + 1, move=move),
     }
     formats.require_move(entries[address], reads)
-    for old, content in wish.sealed.items():
+    table = Table(with_sealed(entries, wish.sealed, fresh), applied.table.tombstones)
+    secrets.require_readable(table, layered(fresh, applied.contents), address)
+    return between(table, applied, fresh, {address: where}, warnings, reads)
+
+
+def with_sealed(entries: dict[str, Entry], sealed: Mapping[str, bytes], fresh: dict[str, bytes]) -> dict[str, Entry]:
+    """`sealed`: by digest, what takes its place, which is added to `fresh`."""
+    for old, content in sealed.items():
         new = canonical.digest(content)
         fresh[new] = content
         entries = {name: _resealed(one, old, new) for name, one in entries.items()}
-    table = Table(entries, applied.table.tombstones)
-    secrets.require_readable(table, layered(fresh, applied.contents), address)
-    return between(table, applied, fresh, {address: where}, warnings, reads)
+    return entries
 
 
 def _resealed(entry: Entry, old: str, new: str) -> Entry:

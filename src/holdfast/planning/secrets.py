@@ -20,7 +20,7 @@ from holdfast.model.secret import doubled, names_of, users
 from holdfast.planning import formats
 from holdfast.planning.unsound import Unsound
 
-NOBODY = Sealed(frozenset(), 0, 0)
+NO_RECIPIENTS = Sealed(frozenset(), 0, 0)
 
 
 def check(address: str, entry: Entry, service: Service, contents: Mapping[str, bytes]) -> None:
@@ -200,7 +200,7 @@ def demands(
             unknown_max = 0 if f"node.{home}" in after.entries else 1
             one, other = _seen(old, known[name]), _seen(new, digest)
             if other is not None:  # content that is not sealed is refused elsewhere
-                yield from widened(name, one or NOBODY, other, tags, unknown_max)
+                yield from widened(name, one or NO_RECIPIENTS, other, tags, unknown_max)
 
 
 def widened(name: str, before: Sealed, after: Sealed, home: Set[str], unknown_max: int = 0) -> Iterator[Demand]:

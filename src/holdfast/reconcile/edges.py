@@ -61,6 +61,7 @@ class EdgeFacts(Struct, frozen=True):
     left_s: float = 0.0  # when it was no longer applied
     silences: int = 0  # of the backend of a leaving route, in a row
     lives: bool = False  # the service stays: only this name of it is no longer public
+    former: str = ""  # address of the place where the service was, while the running proxy leads there and it answers
 
 
 # ---- the next step --------------------------------------------------------------------------------------------------
@@ -95,6 +96,12 @@ def _serve(picture: EdgeFacts, wanted: EdgeRoute) -> Act:
 def blocks(step: Step, picture: EdgeFacts) -> bool:
     """A live route stays, and counts as live, while its backend or its name does not answer for a while."""
     return step not in ("dns", "backend") or not leads_there(picture)
+
+
+def leads_elsewhere(picture: EdgeFacts) -> bool:
+    """The running proxy still leads to where the service was."""
+    has, leads = picture.has, picture.leads
+    return has is not None and leads is not None and not picture.forbidden and has.backends != leads.backends
 
 
 def leads_there(picture: EdgeFacts) -> bool:

@@ -2,6 +2,10 @@
 
 A backup is kept if one rule wants it. Backups by a schedule, by an order and by a hub are counted apart, so that none
 of them displaces another. The newest one, the newest proven one and the newest that was read back always stay.
+
+A node that takes a service over begins with number 1 in a later epoch, so backups have the order of both. Which of its
+backups the node before had proven is not known here: they stay until this node has its own, one that is proven and one
+that was read back. Until then, and if they claim to be newer, they take no place from any other backup.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,6 +16,7 @@ from holdfast.model.backup import Cause, Receipt
 
 DAY_S = 86_400
 HUB_LAST = 2  # of the backups that a hub brought forward, which needs no signature
+FOREIGN = "of another node"
 
 
 class Policy(Struct, frozen=True):
@@ -25,7 +30,7 @@ class Policy(Struct, frozen=True):
 
 class Held(Struct, frozen=True):
     """One backup on a target. `proven`: a drill restored it and it was healthy. `read`: every stored byte was read and
-    was right."""
+    was right. `mine`: the node that asks signed for it."""
 
     id: str
     sequence: int
@@ -33,12 +38,21 @@ class Held(Struct, frozen=True):
     cause: Cause
     proven: bool = False
     read: bool = False
+    epoch: int = 0
+    mine: bool = True
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """Newer ones are greater."""
+        return self.epoch, self.sequence, self.id
 
 
 def kept(held: Collection[Held], policy: Policy) -> Mapping[str, str]:
     """id → the reason why it stays. Everything else may go."""
-    newest_first = sorted(held, key=lambda one: (one.sequence, one.id), reverse=True)
-    reasons: dict[str, str] = {}
+    proven = max((one.epoch for one in held if one.mine and one.proven), default=0)
+    read = max((one.epoch for one in held if one.mine and one.read), default=0)
+    reasons = {one.id: FOREIGN for one in held if not one.mine and one.epoch >= min(proven, read)}
+    newest_first = sorted((one for one in held if one.id not in reasons), key=lambda one: one.order, reverse=True)
     for one in newest_first[:1]:
         reasons[one.id] = "the newest"
     for one in (one for one in newest_first if one.proven):

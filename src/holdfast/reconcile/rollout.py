@@ -339,8 +339,9 @@ def _unroute(view: View) -> Iterator[Step]:
 
 
 def _unlist(view: View) -> Iterator[Step]:
-    """A stopped service keeps its names."""
-    if view.here.listed and not view.here.held:
+    """A stopped service keeps its names. One that left does not, also if it was stopped: DNS and edges would believe
+    this node again as soon as the service is to come back."""
+    if view.here.listed and (view.retired or not view.here.held):
         yield Unlist()
 
 

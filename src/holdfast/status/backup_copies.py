@@ -3,12 +3,11 @@ Pure."""
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import UNSET
-
 from holdfast.model.applied import Applied
 from holdfast.model.backup_report import BackupState, BackupStates
 from holdfast.model.storage_target import HUB
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.status import moves
 
 
 def elsewhere(state: BackupState, is_on_hub: bool) -> tuple[str, ...]:
@@ -23,8 +22,7 @@ def elsewhere(state: BackupState, is_on_hub: bool) -> tuple[str, ...]:
 
 def of_fleet(nodes: Mapping[str, VerifiedReport], applied: Applied) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each service with a backup, and where its newest one lies elsewhere. An old report counts: a backup stays."""
-    for name, entry in sorted(applied.table.of_kind("service").items()):
-        home = entry.node if entry.node is not UNSET else ""
+    for name, home in sorted(moves.homes(applied.table, nodes).items()):
         report = nodes.get(home)
         section = report.section(BackupStates) if report is not None else None
         for state in section.backups if section is not None else ():

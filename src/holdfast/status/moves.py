@@ -63,6 +63,13 @@ class MoveObserved(Struct, frozen=True, omit_defaults=True):
             return f"{self.target} has not reported about it yet"
         return f"{self.step or 'not begun'}{f' ({self.note}{far})' if self.note else far}"
 
+    @property
+    def words(self) -> str:
+        """Both nodes, how far it is, and what keeps it from going on."""
+        begun = f"from {self.source}" if self.source else "with its backup"
+        why = f"; it waits: {self.message}" if self.message else ""
+        return f"{self.service} {begun} to {self.target}: {self.doing}{why}"
+
 
 def moves_of(table: Table) -> dict[str, MoveAwaited]:
     """By service: the last move of its data in this table. It may be over."""
@@ -79,14 +86,21 @@ def awaited(before: Table, after: Table) -> tuple[MoveAwaited, ...]:
 def given_up(before: Table, after: Table) -> frozenset[str]:
     """Nodes whose copy a move of this step does not ask for: the service starts with another one."""
     was = before.of_kind("service")
-    moves = {name: entry.move for name, entry in after.of_kind("service").items() if entry.move is not UNSET}
-    new = {name: move for name, move in moves.items() if name not in was or was[name].move != move}
-    return frozenset(move.source for move in new.values() if move.backup or move.kept)
+    entries = {name: entry for name, entry in after.of_kind("service").items() if entry.move is not UNSET}
+    new = [entry for name, entry in entries.items() if name not in was or was[name].move != entry.move]
+    moves = (entry.move for entry in new if entry.move is not UNSET and entry.move.source != entry.node)
+    return frozenset(move.source for move in moves if move.backup or move.kept)
 
 
 def under_way(table: Table, nodes: "Mapping[str, VerifiedReport]") -> tuple[MoveAwaited, ...]:
     """Moves of this table that are not over, as far as the target reports."""
     return tuple(one for _, one in sorted(moves_of(table).items()) if judge(one, nodes).phase == "moving")
+
+
+def homes(table: Table, nodes: "Mapping[str, VerifiedReport]") -> dict[str, str]:
+    """By service: the node that has its data, as far as it is known. A move under way has not brought it yet."""
+    found = {name: str(entry.node) for name, entry in table.of_kind("service").items() if entry.node is not UNSET}
+    return found | {one.service: one.source for one in under_way(table, nodes) if one.source}
 
 
 def _awaited(name: str, entry: Entry) -> MoveAwaited | None:
@@ -131,6 +145,13 @@ def state_of(one: MoveAwaited, node: str, nodes: "Mapping[str, VerifiedReport]")
         if (state.service, state.epoch) == (one.service, one.epoch):
             return state
     return None
+
+
+def is_lost(one: MoveAwaited, nodes: "Mapping[str, VerifiedReport]") -> bool:
+    """The source knows that the target took all, and the target waits for it: the state of the target was put back."""
+    into, out = state_of(one, one.target, nodes), state_of(one, one.source, nodes)
+    was_taken = out is not None and out.handed_over and not out.step
+    return was_taken and into is not None and not into.arrived and not any(nodes[node].is_old for node in one.nodes)
 
 
 def _active(out: MoveState | None, into: MoveState | None) -> MoveState | None:

@@ -14,6 +14,7 @@ from holdfast.model.hub_status import StatusFinding
 from holdfast.model.invite import decode_invite
 from holdfast.model.report import Report
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.status import moves
 from holdfast.status.edges import findings as edge_findings
 from holdfast.status.services import findings as service_findings
 from holdfast.trust.enrolment import RECORD_S
@@ -96,11 +97,13 @@ def _of_silent(one: StatusFinding, node: str) -> StatusFinding:
 def not_reported(nodes: Mapping[str, VerifiedReport], applied: Applied) -> list[StatusFinding]:
     """Services of which no proven report says anything, although their node is healthy and follows the revision: the
     hub may show a report that is not the one that the node signed."""
-    found = []
+    found, moving = [], {one.service for one in moves.under_way(applied.table, nodes)}
     for name, entry in sorted(applied.table.of_kind("service").items()):
         one = nodes.get(str(entry.node))
         if not entry.containers or one is None or one.status != "healthy" or not has_accepted(one, applied):
             continue
+        if name in moving:
+            continue  # its new node reports the move; it begins when its data is there
         if one.report is None or all(state.service != name for state in one.report.services):
             text = f"{entry.node} is healthy, but no report that it signed says whether this service runs"
             remedy = f"`holdfast node show {entry.node}`; compare with the machine itself: holdfast agent check"

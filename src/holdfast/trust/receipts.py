@@ -8,6 +8,7 @@ from holdfast.model.backup import FORMAT, NAMESPACE, Receipt, SignedReceipt, Ver
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.trust import own_signature
 
+NONE: Mapping[str, str] = {}
 _REMEDY = "`holdfast backup list` shows the backups that are proven; keep the damaged copy and look at its storage"
 
 
@@ -17,17 +18,27 @@ def sign(key: IdentityKey, receipt: Receipt) -> bytes:
     return canonical.encode(SignedReceipt(content, own_signature.armoured(key, content, NAMESPACE)))
 
 
-def verify(stored: bytes, fleet: str, service: str, keys: Mapping[str, str]) -> VerifiedReceipt:
-    """`keys`: node → its key line. A receipt of another fleet or service is refused, whatever its signature."""
+def verify(
+    stored: bytes, fleet: str, service: str, keys: Mapping[str, str], former: Mapping[str, str] = NONE
+) -> VerifiedReceipt:
+    """`keys`: node → its key line; `former`: the one of the machine before. A receipt of another fleet or service is
+    refused, whatever its signature."""
     receipt, signed = _read(stored, fleet, service)
-    line = keys.get(receipt.node, "")
-    if not line:
+    lines = [line for line in (keys.get(receipt.node, ""), former.get(receipt.node, "")) if line]
+    if not lines:
         raise _refused(service, f"no key of its node {receipt.node} is known")
+    troubles = [trouble for line in lines if (trouble := _unsigned(signed, line)) is not None]
+    if len(troubles) == len(lines):
+        raise _refused(service, f"{receipt.node} did not sign it: {troubles[0].message}") from troubles[0]
+    return VerifiedReceipt(receipt, canonical.digest(stored))
+
+
+def _unsigned(signed: SignedReceipt, line: str) -> Corrupt | None:
     try:
         own_signature.verify(signed.receipt, signed.signature, NAMESPACE, line)
     except Corrupt as trouble:
-        raise _refused(service, f"{receipt.node} did not sign it: {trouble.message}") from trouble
-    return VerifiedReceipt(receipt, canonical.digest(stored))
+        return trouble
+    return None
 
 
 def _read(stored: bytes, fleet: str, service: str) -> tuple[Receipt, SignedReceipt]:

@@ -298,6 +298,7 @@ def _backup_ports(
 ) -> "BackupPorts":
     from holdfast.adapters.archive.process import ProcessArchiver
     from holdfast.adapters.backup_target.hub import HubTarget
+    from holdfast.adapters.hub_copy.http import HttpHubCopy
     from holdfast.adapters.move_lines.tls import TlsLines
     from holdfast.adapters.own_files.directory import StateFiles
     from holdfast.adapters.sealing.age import AgeSealer
@@ -315,6 +316,7 @@ def _backup_ports(
         sealer=AgeSealer(),
         opener=opener,
         keys=AgeIdentities(),
+        hub=HttpHubCopy(home.requests(member, key), os.path.join(home.path("backups"), "hub-copy")),
         own=StateFiles(home.state_dir, os.path.join(home.path("backups"), "own")),
         home=home.path("backups"),
     )

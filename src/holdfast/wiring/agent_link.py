@@ -23,6 +23,7 @@ from holdfast.agent.link.messages import Messages
 from holdfast.agent.link.order_results import OrderResults
 from holdfast.agent.link.pulse import Pulses, Stamps
 from holdfast.agent.link.report import Reporter
+from holdfast.agent.link.succession import Succession
 from holdfast.agent.orders.crash_recovery import CrashRecovery
 from holdfast.agent.orders.order_gate import OrderGate
 from holdfast.agent.orders.order_horizon import OrderHorizon
@@ -47,6 +48,7 @@ def agent_of(
     inventory: ContainerInventory,
     streams: Streams | None,
     effective: Callable[[Revision], Revision],
+    succession: Succession,
     confirmed: Callable[[], None],
 ) -> tuple[Agent, Reporter, OrderLife]:
     member = common.member
@@ -79,14 +81,20 @@ def agent_of(
     )
     common.report.connect(check_ins.tell)
     joining = Joining(
-        link=hub, acceptance=ports.acceptance, member=member, arch=arch, say=ports.say, confirmed=confirmed
+        link=hub,
+        acceptance=ports.acceptance,
+        member=member,
+        arch=arch,
+        say=ports.say,
+        confirmed=confirmed,
+        succession=succession,
     )
     group = KeeperGroup(
         every=keepers.every,
         followers=keepers.followers,
         settlers=keepers.settlers,
         accepting=accepting,
-        effective=effective,
+        effective=lambda revision: effective(succession.of(revision)),
         keeping=common.keeping,
     )
     common.follow.connect(group.follow)

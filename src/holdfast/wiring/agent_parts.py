@@ -33,6 +33,7 @@ from holdfast.ports.certificates import Certificates
 from holdfast.ports.clock import Clock
 from holdfast.ports.fleet_link import FleetLink
 from holdfast.ports.handshake import Handshake
+from holdfast.ports.hub_copy import HubCopy
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.ports.journal import Journal
 from holdfast.ports.machine import Machine
@@ -52,7 +53,8 @@ from holdfast.ports.storage import Storage
 
 class BackupPorts(Struct, frozen=True, kw_only=True):
     """`target` is the hub's store, `open` makes the others; `passage` is the hub's mailbox for moves, `lines` is the
-    direct way; `own` are the files of the node itself; `home` is the archiver's own directory."""
+    direct way; `own` are the files of the node itself, `hub` fetches that of the hub; `home` is the archiver's own
+    directory."""
 
     archiver: Archiver
     target: BackupTarget
@@ -63,6 +65,7 @@ class BackupPorts(Struct, frozen=True, kw_only=True):
     opener: Opener
     keys: ArchiveKeys
     own: OwnFiles
+    hub: HubCopy
     home: str
 
 

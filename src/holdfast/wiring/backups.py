@@ -58,41 +58,26 @@ def side(
 ) -> BackupSide:
     """`proven` answers the backups that drills have verified."""
     fleet, node, own, changed = common.member.fleet, common.member.node, ports.backups, Wake()
-    targets = Targets(
-        hub=own.target,
-        open=own.open,
-        content=ports.acceptance.blob,
-        secret=ports.secrets.value,
-        facts=ports.journal,
-        vouch=vouch,
-        member=(fleet, node),
-    )
+    targets = _targets(ports, vouch, (fleet, node))
     spread, nearest = Store(Spread(targets), fleet), Store(Nearest(targets), fleet)
     times = DeclaredTimes(CronCalendar(), common.time.now_s, common.findings)
     declared = Declarations(ports.acceptance.blob, lambda: accepting.trust, times, own.own.has_any)
     generations = Generations(
         facts=ports.journal, sealer=own.sealer, opener=own.opener, keys=own.keys, fleet=fleet, line=ports.key.line
     )
+    making = Making(
+        archiver=own.archiver,
+        store=spread,
+        generations=generations,
+        damaged=targets.damaged,
+        methods=_methods(ports, services, declared),
+        key=ports.key,
+        home=own.home,
+        data_dir=ports.data_dir,
+        node=(fleet, node),
+    )
     runs = Runs(
-        making=Making(
-            archiver=own.archiver,
-            store=spread,
-            generations=generations,
-            damaged=targets.damaged,
-            methods=Methods(
-                door=services.door,
-                containers=services.containers,
-                prober=ports.prober,
-                storage=ports.storage,
-                home=own.home,
-                own=own.own,
-                timeout_s=lambda: declared.timeout_s,
-            ),
-            key=ports.key,
-            home=own.home,
-            data_dir=ports.data_dir,
-            node=(fleet, node),
-        ),
+        making=making,
         pruning=Pruning(key=ports.key, fleet=fleet, node=node, vouch=vouch, proven=proven),
         lanes=common.lanes,
         changed=changed,
@@ -101,16 +86,6 @@ def side(
     loading = _loading(ports, services, declared)
     under_way = UnderWay(common.time.now_s, changed)
     ways = _way_back(ports, services, declared, under_way, loading, fleet)
-    restoring = Restoring(
-        fetching=fetching,
-        storage=ports.storage,
-        checkpoints=services.checkpoints,
-        restore=services.restore,
-        steps=OrderSteps(ports.journal, ports.clock),
-        ways=ways,
-        left=_left(declared),
-        node=node,
-    )
     books, notes = Books(ports.journal, changed), Notes(common.findings)
     rounds = Rounds(
         declared=declared,
@@ -128,7 +103,7 @@ def side(
         time=common.time,
         notes=notes,
         report=common.report,
-        restoring=restoring,
+        restoring=_restoring(ports, services, declared, fetching, ways, node),
     )
     copying = Copying(targets=targets, source=nearest, key=ports.key, fleet=fleet, node=node)
     watch = TargetWatch(
@@ -138,6 +113,46 @@ def side(
     proving = Store(Proving(targets), fleet)
     proof = Fetching(store=proving, archiver=own.archiver, generations=generations, home=own.home)
     return BackupSide(made, watch, books, proving, spread, proof, declared, loading, times, fetching, ways)
+
+
+def _targets(ports: Ports, vouch: Vouch, member: tuple[str, str]) -> Targets:
+    return Targets(
+        hub=ports.backups.target,
+        open=ports.backups.open,
+        content=ports.acceptance.blob,
+        secret=ports.secrets.value,
+        facts=ports.journal,
+        vouch=vouch,
+        member=member,
+    )
+
+
+def _methods(ports: Ports, services: ServiceSide, declared: Declarations) -> Methods:
+    return Methods(
+        door=services.door,
+        containers=services.containers,
+        prober=ports.prober,
+        storage=ports.storage,
+        home=ports.backups.home,
+        own=ports.backups.own,
+        hub=ports.backups.hub,
+        timeout_s=lambda: declared.timeout_s,
+    )
+
+
+def _restoring(
+    ports: Ports, services: ServiceSide, declared: Declarations, fetching: Fetching, ways: WayBack, node: str
+) -> Restoring:
+    return Restoring(
+        fetching=fetching,
+        storage=ports.storage,
+        checkpoints=services.checkpoints,
+        restore=services.restore,
+        steps=OrderSteps(ports.journal, ports.clock),
+        ways=ways,
+        left=_left(declared),
+        node=node,
+    )
 
 
 def _loading(ports: Ports, services: ServiceSide, declared: Declarations) -> Loading:

@@ -11,6 +11,7 @@ from holdfast.adapters.audit_log.file import FileAuditLog
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.backup_target.store_directory import StoreDirectory
 from holdfast.adapters.calendar.cronsim import CronCalendar
+from holdfast.adapters.hub_files.command import CommandedHubFile
 from holdfast.adapters.identity_key import file as key_file
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.machine.addresses import own_names
@@ -60,6 +61,7 @@ from holdfast.hub.watchers.deployments import Deployments
 from holdfast.hub.watchers.dns_withdrawals import DnsWithdrawals
 from holdfast.hub.watchers.edge_reports import EdgeReports
 from holdfast.hub.watchers.fleet_findings import FleetFindings
+from holdfast.hub.watchers.missing_backups import MissingBackups
 from holdfast.hub.watchers.move_releases import MoveReleases
 from holdfast.hub.watchers.standby import Standby
 from holdfast.model.cadence import FAST, NORMAL, Cadence
@@ -93,9 +95,10 @@ def fleet(
     knock: Knock | None = None,
     disks: Callable[[], Sequence[DiskRoom]] = lambda: (),
     mailbox: BackupStore | None = None,
+    backups: BackupStore | None = None,
     say: Say = lambda event, fields: None,
 ) -> HubFleet:
-    """`mailbox` has the objects of moves."""
+    """`mailbox` has the objects of moves, `backups` those of backups."""
     time, wake = HubTime(clock), asyncio.Event()
     registry = Registry(hub, store, pace, partial(newcomer.load, store, time))
     alarms = Alarms(store, clock, make_notifier, notifiers, CronCalendar())
@@ -109,12 +112,13 @@ def fleet(
     own_disk = OwnDisk(disks, store, alerts)
     moves, withdrawals = MoveReleases(registry, edges), DnsWithdrawals(registry, time)
     sweeping = (Sweeping(mailbox),) if mailbox is not None else ()
+    missing = (MissingBackups(registry, backups),) if backups is not None else ()
     watched = WatchedFleet(
         registry=registry,
         commits=(standby, alarms, services, convergence, moves, withdrawals, CommitAudit(hub, audit), *sweeping),
         reports=(standby, changes, services, traffic, own_disk, convergence, moves, withdrawals),
         hints=(standby, moves, withdrawals),
-        findings=(FleetFindings(registry, time, standby), standby, own_disk, alarms),
+        findings=(FleetFindings(registry, time, standby), standby, own_disk, alarms, *missing),
         time=time,
         wake=wake,
     )
@@ -210,7 +214,7 @@ class HubParts:
         key, private = hub_identity.identity(path, self._disk, self._random)
         names = (*own_names(plain_host(serving.host)), *serving.names)
         store, nonces, audit = self._state(serving.state_dir)
-        pinned, mailbox = reading.pin(store), _moves(serving.state_dir)
+        pinned, mailbox, backups = reading.pin(store), _moves(serving.state_dir), _backups(hub, serving.state_dir)
         made = fleet(
             hub=hub,
             store=store,
@@ -223,6 +227,7 @@ class HubParts:
             knock=Dialling(hub, store, HttpAgentLink(key, self._clock, self._random)).knock,
             disks=_disks(serving.state_dir),
             mailbox=mailbox,
+            backups=backups,
             say=stderr_event,
         )
         return Parts(
@@ -238,9 +243,17 @@ class HubParts:
             rates=for_pace(pace),
             founding=pinned.fleet if pinned is not None else "",
             declared=hub.trust if isinstance(hub, LegacySource) else None,
-            backups=_backups(hub, serving.state_dir),
+            backups=backups,
             moves=mailbox,
+            own_file=self._own_file(serving.state_dir),
         )
+
+    def _own_file(self, state_dir: str | None) -> CommandedHubFile | None:
+        if state_dir is None:
+            return None
+        made = CommandedHubFile(state_dir, self._clock.monotonic_s)
+        self._ends_with(made.close)
+        return made
 
     def _state(self, state_dir: str | None) -> tuple[LedgerStore, Nonces, AuditLog]:
         """What a hub keeps beside its revisions; in memory if it serves a fleet directory."""

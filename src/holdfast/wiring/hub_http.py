@@ -19,6 +19,7 @@ from holdfast.hub.http.handlers.audit import Audit
 from holdfast.hub.http.handlers.backups import Backups
 from holdfast.hub.http.handlers.commits import Commits
 from holdfast.hub.http.handlers.description import Description
+from holdfast.hub.http.handlers.hub_file import HubFile
 from holdfast.hub.http.handlers.moves import Moves
 from holdfast.hub.http.handlers.nodes import Nodes, SalvageStore
 from holdfast.hub.http.handlers.orders import Orders
@@ -50,6 +51,7 @@ from holdfast.model.order import FETCHES
 from holdfast.model.trust import Trust
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.clock import Clock
+from holdfast.ports.hub_file_maker import HubFileMaker
 from holdfast.ports.hub_link import HubLink
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.ports.nonces import Nonces
@@ -90,6 +92,7 @@ class Parts(Struct, frozen=True):
     declared: Trust | None = None  # of a fleet directory that is served unsigned
     backups: BackupStore | None = None  # None: this hub has no disk of its own
     moves: BackupStore | None = None  # the same; objects of moves
+    own_file: HubFileMaker | None = None  # the same
 
 
 def daemon(parts: Parts, host: str, port: int) -> Daemon:
@@ -165,6 +168,7 @@ def handlers(parts: Parts, limiter: Limiter) -> "Mapping[type, object]":
         Audit(fleet.views),
         Backups(hub, parts.backups, _ordered(fleet.registry)),
         Moves(hub, parts.moves),
+        HubFile(hub, parts.own_file),
     )
     return {type(handler): handler for handler in made}
 

@@ -26,6 +26,7 @@ from holdfast.agent.lanes import Lanes
 from holdfast.agent.link.audit_folding import AuditFolding
 from holdfast.agent.link.pace import Pace
 from holdfast.agent.link.report import Reporter
+from holdfast.agent.link.succession import Succession
 from holdfast.agent.membership import Membership
 from holdfast.agent.moves.books import Books as MoveBooks
 from holdfast.agent.moves.effective import Effective
@@ -78,11 +79,11 @@ def build(
     common = Common(member, time, findings, keeping, Lanes(), Pace(ports.random), Wake(), Wake(), Wake())
     folding = AuditFolding(ports.audit, ports.clock)
     moved = Wake()
-    move_books = MoveBooks(ports.journal, moved)
+    move_books = MoveBooks(ports.journal, moved, member.restores)
     left = LeftBook(ports.journal, move_books.out, time.now_s)
 
     def leaving(before: NodeManifest | None, after: NodeManifest | None) -> None:
-        move_books.leaving(before, after)
+        move_books.leaving(before, after, is_live=accepting.was_level)
         left.leaving(before, after)
 
     accepting = accepting_of(ports, common, folding, anchored, leaving)
@@ -96,9 +97,9 @@ def build(
     backup, targets, drill = stored.keeper, stored.watch, drills.keeper(ports, common, services, stored, books, drilled)
     move, ways = moves.keeper(ports, common, services, stored, plans, move_books, moved, vouch)
     silence, disks = _hub_silence(ports, common, accepting), _disks(ports, common)
-    boot = _boot_wait(ports, common, accepting, services)
+    boot = _boot_wait(ports, common, services, lambda: accepting.is_level and move.is_sure())
     proxy, edges, routes, dns = traffic.proxy, traffic.edges, traffic.certificates, traffic.dns
-    effective = Effective(move_books, services.passports, ports.storage)
+    effective = Effective(move_books, services.passports, ports.storage, ports.acceptance.blob)
     keepers = Keepers(
         every=(
             *(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, targets, figures),
@@ -113,10 +114,22 @@ def build(
         settlers=(services.keeper,),
         actors=(certificates, services.keeper, schedule, backup, drill),
     )
+    succession = _succession(ports, common, accepting)
     agent, reporter, life = agent_of(
-        ports, common, accepting, folding, keepers, services.inventory, streams, effective.of, confirmed
+        ports, common, accepting, folding, keepers, services.inventory, streams, effective.of, succession, confirmed
     )
     return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter, life, keepers)
+
+
+def _succession(ports: Ports, common: Common, accepting: Accepting) -> Succession:
+    return Succession(
+        facts=ports.journal,
+        accepting=accepting,
+        member=common.member,
+        key=ports.key.line,
+        say=ports.say,
+        follow=common.follow,
+    )
 
 
 def _hub_silence(ports: Ports, common: Common, accepting: Accepting) -> HubSilence:
@@ -132,12 +145,12 @@ def _hub_silence(ports: Ports, common: Common, accepting: Accepting) -> HubSilen
     )
 
 
-def _boot_wait(ports: Ports, common: Common, accepting: Accepting, services: ServiceSide) -> BootWait:
+def _boot_wait(ports: Ports, common: Common, services: ServiceSide, is_level: Callable[[], bool]) -> BootWait:
     return BootWait(
         facts=ports.journal,
         findings=common.findings,
         pacing=services.pacing,
-        is_level=lambda: accepting.is_level,
+        is_level=is_level,
         wanted=services.wanted.read,
         wake=common.services,
         pace=common.pace,

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from holdfast.agent.moves.books import Books
 from holdfast.agent.moves.declared import Declarations
 from holdfast.agent.moves.keeper import Moves
@@ -9,6 +11,7 @@ from holdfast.agent.moves.passage import Passage
 from holdfast.agent.moves.progress import MoveProgress
 from holdfast.agent.moves.section import Section
 from holdfast.agent.moves.source.handing_over import HandingOver
+from holdfast.agent.moves.source.looking_back import LookingBack
 from holdfast.agent.moves.source.packing import MovePacking
 from holdfast.agent.moves.source.standstill import Standstill
 from holdfast.agent.moves.target.arriving import Arriving
@@ -31,6 +34,20 @@ from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 from holdfast.wiring.backups import BackupSide
 
 
+class _Parts(Struct, frozen=True):
+    """What both sides of a move use."""
+
+    ports: Ports
+    common: Common
+    services: ServiceSide
+    schedules: ScheduleBooks
+    books: Books
+    vouch: Vouch
+    declared: Declarations
+    progress: MoveProgress
+    passage: Passage
+
+
 def keeper(
     ports: Ports,
     common: Common,
@@ -41,99 +58,146 @@ def keeper(
     changed: Wake,
     vouch: Vouch,
 ) -> tuple[Moves, MoveWays]:
-    fleet, node, own = common.member.fleet, common.member.node, ports.backups
+    own = ports.backups
     ways = Ways(own.passage, own.lines)
     waying = MoveWays(ways=ways, lines=own.lines, books=books, say=ports.say)
-    declared, progress = Declarations(), MoveProgress(common.time.now_s, node, changed, ways.way)
-    passage = Passage(ways, ports.key, fleet, ways.pause)
-    packing = MovePacking(
-        archiver=own.archiver,
-        passage=passage,
+    parts = _Parts(
+        ports=ports,
+        common=common,
+        services=services,
+        schedules=schedules,
         books=books,
-        sealer=own.sealer,
-        keys=own.keys,
-        key=ports.key,
-        lanes=common.lanes,
-        home=own.home,
-        data_dir=ports.data_dir,
-        fleet=fleet,
+        vouch=vouch,
+        declared=Declarations(books.is_bare),
+        progress=MoveProgress(common.time.now_s, common.member.node, changed, ways.way),
+        passage=Passage(ways, own.passage, ports.key, common.member.fleet, ways.pause),
     )
-    awaited = _awaited(services)
-    readiness = Readiness(ports.runtime, services.images, awaited)
-    passports = MovedIn(services.volumes, services.passports)
-    landing = Landing(books=books, storage=ports.storage, vouch=vouch, node=node)
-    arriving = Arriving(
-        declared=declared,
-        books=books,
-        landing=landing,
-        inheriting=Inheriting(passports=passports, records=services.records, go_on=schedules.go_on, awaited=awaited),
-        lanes=common.lanes,
-        follow=common.follow,
+    made = Moves(
+        works=_works(parts, backups),
+        section=Section(parts.declared, books, parts.progress),
+        progress=parts.progress,
+        keeping=common.keeping,
+        report=common.report,
+        node=common.member.node,
     )
-    receiving = Receiving(
-        books=books,
-        passage=passage,
-        archiver=own.archiver,
-        opener=own.opener,
-        arriving=arriving,
-        readiness=readiness,
-        progress=progress,
-        home=own.home,
-        fleet=fleet,
+    changed.connect(made.show, waying.wake)
+    return made, waying
+
+
+def _works(parts: _Parts, backups: BackupSide) -> Works:
+    packing, landing = _packing(parts), _landing(parts)
+    readiness = Readiness(parts.ports.runtime, parts.services.images, _awaited(parts.services))
+    looking_back = LookingBack(
+        books=parts.books,
+        passports=parts.services.passports,
+        passage=parts.passage,
+        progress=parts.progress,
+        follow=parts.common.follow,
     )
+    arriving = _arriving(parts, landing)
+    receiving = _receiving(parts, arriving, readiness)
     restored = Restored(
         fetching=backups.nearest,
         ways=backups.ways,
         arriving=arriving,
         readiness=readiness,
         receiving=receiving,
-        progress=progress,
+        progress=parts.progress,
+        containers=parts.services.containers,
     )
+    tidying = Tidying(
+        declared=parts.declared,
+        books=parts.books,
+        packing=packing,
+        receiving=receiving,
+        landing=landing,
+        passage=parts.passage,
+        vouch=parts.vouch,
+        node=parts.common.member.node,
+    )
+    return Works(
+        declared=parts.declared,
+        books=parts.books,
+        handing_over=_handing_over(parts, packing, looking_back),
+        receiving=receiving,
+        restored=restored,
+        arriving=arriving,
+        tidying=tidying,
+    )
+
+
+def _packing(parts: _Parts) -> MovePacking:
+    own = parts.ports.backups
+    return MovePacking(
+        archiver=own.archiver,
+        passage=parts.passage,
+        books=parts.books,
+        sealer=own.sealer,
+        keys=own.keys,
+        key=parts.ports.key,
+        lanes=parts.common.lanes,
+        home=own.home,
+        data_dir=parts.ports.data_dir,
+        fleet=parts.common.member.fleet,
+    )
+
+
+def _handing_over(parts: _Parts, packing: MovePacking, looking_back: LookingBack) -> HandingOver:
+    services, common = parts.services, parts.common
     standstill = Standstill(
         services=services.orders,
         holds=Holds(services.wanted.read, services.records, common.services),
         records=services.records,
         containers=services.containers,
         lanes=common.lanes,
-        ran=schedules.decided,
+        ran=parts.schedules.decided,
     )
-    handing_over = HandingOver(
-        declared=declared,
-        books=books,
+    return HandingOver(
+        declared=parts.declared,
+        books=parts.books,
         packing=packing,
-        passage=passage,
-        progress=progress,
+        passage=parts.passage,
+        progress=parts.progress,
         standstill=standstill,
-        follow=common.follow,
+        looking_back=looking_back,
     )
-    tidying = Tidying(
-        declared=declared,
-        books=books,
-        packing=packing,
-        receiving=receiving,
+
+
+def _landing(parts: _Parts) -> Landing:
+    return Landing(books=parts.books, storage=parts.ports.storage, vouch=parts.vouch, node=parts.common.member.node)
+
+
+def _arriving(parts: _Parts, landing: Landing) -> Arriving:
+    services = parts.services
+    inheriting = Inheriting(
+        passports=MovedIn(services.volumes, services.passports),
+        records=services.records,
+        go_on=parts.schedules.go_on,
+        awaited=_awaited(services),
+    )
+    return Arriving(
+        declared=parts.declared,
+        books=parts.books,
         landing=landing,
-        passage=passage,
-        vouch=vouch,
-        node=node,
+        inheriting=inheriting,
+        lanes=parts.common.lanes,
+        follow=parts.common.follow,
     )
-    works = Works(
-        declared=declared,
-        books=books,
-        handing_over=handing_over,
-        receiving=receiving,
-        restored=restored,
+
+
+def _receiving(parts: _Parts, arriving: Arriving, readiness: Readiness) -> Receiving:
+    own = parts.ports.backups
+    return Receiving(
+        books=parts.books,
+        passage=parts.passage,
+        archiver=own.archiver,
+        opener=own.opener,
         arriving=arriving,
-        tidying=tidying,
+        readiness=readiness,
+        progress=parts.progress,
+        home=own.home,
+        fleet=parts.common.member.fleet,
     )
-    made = Moves(
-        works=works,
-        section=Section(declared, books, progress),
-        progress=progress,
-        keeping=common.keeping,
-        report=common.report,
-    )
-    changed.connect(made.show, waying.wake)
-    return made, waying
 
 
 def _awaited(services: ServiceSide) -> Callable[[str], Guest | None]:

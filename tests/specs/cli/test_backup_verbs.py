@@ -16,6 +16,7 @@ from holdfast.adapters.archive.process import ProcessArchiver
 from holdfast.adapters.sealing.age import AgeSealer, from_ssh_key
 from holdfast.adapters.sealing.identities import AgeIdentities
 from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.waiting.report_poll import ReportPoll
 from holdfast.model import archive_key, backup_key
 from holdfast.model.archive import Header, Purpose
 from holdfast.model.archive_key import ArchiveKey
@@ -110,12 +111,16 @@ class Desk:
             1, self.rig.fleet_id, values.pop("service"), node, sequence, 1, values.pop("generation"), made_s, "order",
             _stored(manifest), tuple(map(_stored, packs)), 3, 300, **values,
         )  # fmt: skip
-        for kind, content in (("manifests", manifest), *(("packs", pack) for pack in packs)):
+        sealed = [] if self._has_key(whole.generation) else [("keys", b"sealed key %d" % whole.generation)]
+        for kind, content in (*sealed, ("manifests", manifest), *(("packs", pack) for pack in packs)):
             key = backup_key.sealed(whole.fleet, whole.service, whole.generation, kind, content)  # type: ignore[arg-type]
             self.objects[key] = content
         content = receipts.sign(key_of(by or node), whole)
         self.objects[backup_key.receipt(whole.fleet, whole.service, sequence, content)] = content
         return sha256(content).hexdigest()
+
+    def _has_key(self, generation: int) -> bool:
+        return any(f"/g{generation}/keys/" in key for key in self.objects)
 
     def key(self, content: bytes) -> str:
         (found,) = [key for key in self.objects if key.endswith(sha256(content).hexdigest())]
@@ -191,11 +196,36 @@ def test_a_backup_is_named_by_the_beginning_of_its_id_and_of_no_other(tmp_path: 
         none = desk.box.fails(2, "backup", "show", "web")
         assert none["code"] == "not_found" and "holdfast backup web --wait" in none["remedy"]
         assert "proven" not in none["message"], "that word means a drill (N52)"
+        for words in (("backup", "show"), ("backup", "verify"), ("restore",)):
+            other = desk.box.fails(2, *words, "wob")
+            assert other["code"] == "not_applied" and "did you mean web?" in other["remedy"], (
+                "N80: no service to back up"
+            )
         digests = [desk.stored(number) for number in range(1, 18)]  # two of them begin alike
         assert desk.box.shows("backup", "show", "web")["sequence"] == 17, "the newest"
         assert desk.box.shows("backup", "show", "web", digests[4][:12])["sequence"] == 5
         twice = next(one[0] for one in digests if sum(other[0] == one[0] for other in digests) > 1)
         assert desk.box.fails(5, "backup", "show", "web", twice)["code"] == "ambiguous"
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("damage", ["rotten", "missing"])
+def test_verify_is_exit_7_if_no_whole_key_is_there_without_which_nothing_can_be_read(
+    damage: str, tmp_path: Path
+) -> None:
+    def story(desk: Desk) -> None:
+        desk.stored(1)
+        (key,) = [key for key in desk.objects if "/keys/" in key]
+        if damage == "rotten":
+            desk.objects[key] = b"rotten"
+        else:
+            del desk.objects[key]
+        trouble = desk.box.fails(7, "backup", "verify", "web")
+        assert trouble["code"] == "backup_damaged" and "key" in trouble["message"]
+        again = b"addressed again"
+        desk.objects[backup_key.sealed(desk.rig.fleet_id, "web", 1, "keys", again)] = again
+        assert desk.box.shows("backup", "verify", "web")["flaws"] == [], "one whole key opens it"
 
     play(tmp_path, story)
 
@@ -317,6 +347,25 @@ def test_an_export_is_written_over_no_file_also_not_over_one_that_comes_meanwhil
     play(tmp_path, story)
 
 
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_a_key_that_is_damaged_hides_no_other_one(others: int, tmp_path: Path) -> None:
+    """It is stored once for each time that it was addressed."""
+
+    def story(desk: Desk) -> None:
+        packed(desk, tmp_path)
+        (whole,) = [key for key in desk.objects if "/keys/" in key]
+        above = whole.rpartition("/")[0]
+        for number in range(others):
+            desk.objects[f"{above}/{str(number) * 64}"] = b"rotten"
+        file = tmp_path / "web.tar.zst"
+        assert apart(lambda: desk.box.shows("backup", "export", "web", str(file)))["files"] == 1
+        del desk.objects[whole]
+        trouble = apart(lambda: desk.box.fails(7, "backup", "export", "web", f"{file}-2"))
+        assert "missing" in trouble["message"] if not others else trouble["code"] == "object_digest"
+
+    play(tmp_path, story)
+
+
 def test_an_export_of_a_damaged_backup_is_exit_7_and_leaves_no_file(tmp_path: Path) -> None:
     def story(desk: Desk) -> None:
         packed(desk, tmp_path)
@@ -424,12 +473,21 @@ def test_a_drill_waits_for_its_own_verdict_which_is_its_exit_code(
     play(tmp_path, story)
 
 
-def test_a_drill_runs_on_the_node_of_the_service_and_may_take_longer_than_the_command(tmp_path: Path) -> None:
+def test_a_drill_runs_on_the_node_of_the_service_and_may_take_longer_than_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
     def story(desk: Desk) -> None:
         assert desk.box.fails(2, "drill", "web", "--node", "w2")["code"] == "not_placed"
         state = DrillState("web", running_s=NOW_S, step="it is restored")
         desk.w1.then = lambda order: {"backups": (BackupState("web", last=made()),), "drills": (state,)}
         assert desk.box.fails(6, "drill", "web", "--timeout", "30s")["code"] == "drill_under_way"
+        monkeypatch.setattr(ReportPoll, "rest", interrupted)
+        desk.box.does("drill", "web", code=130)
+        goes_on = "Stopped waiting. The drill of web goes on on w1; its end: holdfast backup list web"
+        assert goes_on in desk.box.err.getvalue(), "N64: it said only that it was interrupted"
         desk.reports()
         assert desk.box.fails(2, "drill", "web")["code"] == "not_backed_up"
 

@@ -1,17 +1,20 @@
 """`retired restore` of data that is in its place: the service comes back to it by a signed revision."""
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.cli.waiting import verdict
 from holdfast.model.deployment import ServiceState
 from holdfast.model.move import Move
 from holdfast.model.report import RetiredData, SignedPulse
 from holdfast.model.revision import Entry
 from holdfast.planning.formats import NEWEST
+from holdfast.planning.kept_copy import plan_kept
 from holdfast.planning.move_target import Wish
-from holdfast.planning.moving import plan_move
+from holdfast.planning.moving import plan_abort, plan_move
 from tests.fleets.build import ALICE, signed, small_fleet
 from tests.fleets.desks import Rig, key_of
 from tests.fleets.tools import Box
@@ -88,5 +91,21 @@ def test_an_operator_of_grade_apply_cannot_take_an_older_copy(tmp_path: Path) ->
         box.by = BOB_SIGNER
         assert "destroy" in box.fails(4, "retired", "restore", "web", "--yes")["message"]
         assert entry(rig).node == "w2"
+
+    scene(tmp_path, story)
+
+
+def test_ctrl_c_names_a_way_back_that_moves_the_data_back_n70(tmp_path: Path) -> None:
+    """It named a rollback, which leaves a service where its data is."""
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        moved(rig)
+        applied = rig.hub.applied()
+        assert applied is not None
+        head, args = applied.head, Namespace(fleet=".", hub="h")
+        there = plan_move(Wish("web", "w1"), applied, {})
+        assert "to undo it: holdfast migrate web --abort" in verdict.interrupted(head, there, args)
+        for without in (plan_abort("web", applied), plan_kept("web", "w1", applied)):
+            assert verdict.interrupted(head, without, args).endswith("The same command follows it")
 
     scene(tmp_path, story)

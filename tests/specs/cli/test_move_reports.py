@@ -4,13 +4,14 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from holdfast.cli.waiting import moves as waiting
 from holdfast.model.move_report import MoveState, MoveStates
 from holdfast.model.node_view import NodeView
 from holdfast.model.report import Pulse
 from holdfast.model.verified_report import VerifiedReport
-from holdfast.status.moves import MoveAwaited
+from holdfast.status.moves import MoveAwaited, is_lost
 
 MOVE = MoveAwaited("notes", 3, "w2", "w1")
 
@@ -68,3 +69,19 @@ def test_a_silent_target_is_not_waited_for() -> None:
 
 def test_a_report_that_never_comes_is_named() -> None:
     assert told(report(is_here=False)) == ("unknown", "w1 has not reported about it yet", waiting.REPORT_S)
+
+
+def test_data_that_the_target_took_and_does_not_have_is_lost() -> None:
+    """Only both reports together say so: one of them may be of a move that is under way."""
+
+    def lost(out: MoveState | None, into: MoveState | None) -> bool:
+        nodes = {"w2": report(*([out] if out else [])), "w1": report(*([into] if into else []))}
+        return is_lost(MOVE, nodes)
+
+    taken = MoveState("notes", 3, "source", "w1", handed_over=True)
+    awaiting = state(step="receive")
+    assert lost(taken, awaiting)
+    assert not lost(replace(taken, handed_over=False, step="copy"), awaiting)
+    assert not lost(replace(taken, step="hand over"), awaiting), "it may be on its way"
+    assert not lost(taken, state(arrived=True))
+    assert not lost(taken, None) and not lost(None, awaiting)

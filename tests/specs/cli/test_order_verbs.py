@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.cli.logs.log_order import Ordering
 from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.orders.order_submit import FETCH_S
 from holdfast.errors import NotPermitted, SignatureRequired, Unreachable
 from holdfast.model.deployment import ServiceState
 from holdfast.model.fleet import Operator, Thresholds
@@ -19,7 +20,7 @@ from holdfast.model.node_view import NodesAnswer
 from holdfast.model.order import OrderResult, SignedOrder, decode_order
 from holdfast.model.order_view import OrderView
 from holdfast.model.principal import Principal
-from holdfast.model.report import RetiredData
+from holdfast.model.report import NodeFinding, RetiredData
 from holdfast.model.schedule import Schedule
 from holdfast.model.stream import LogsWanted
 from holdfast.ports.stream_link import CallerStreams
@@ -185,6 +186,39 @@ def test_a_node_that_says_nothing_is_exit_6_and_may_still_do_it(tmp_path: Path) 
         assert trouble["code"] == "no_result" and "w1" in trouble["message"]
         assert 40 <= box.clock.monotonic_s() <= 42
         assert box.fails(2, "stop", "web", "--timeout", "soon")["message"].startswith("--timeout")
+
+    scene(tmp_path, story)
+
+
+def test_a_node_whose_disk_is_full_fails_an_order_at_once_with_its_cause_r05(tmp_path: Path) -> None:
+    """It can neither note the order nor refuse it; it says so in its signed report."""
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w1.away = True
+        full = NodeFinding("order_waits", "no space is left for /var/x", "free space on the file system of /var/x", 1.0)
+        w1.said = {"findings": (full,)}
+        at_once(w1.says(heartbeat=True, **w1.word()))
+        for words in (("stop", "web"), ("restart", "web")):
+            begun_s = box.clock.monotonic_s()
+            trouble = box.fails(1, *words)
+            assert trouble["code"] == "order_waits" and "w1 takes no order: no space is left" in trouble["message"]
+            assert "may still run" in trouble["message"] and trouble["remedy"] == full.remedy
+            assert FETCH_S < box.clock.monotonic_s() - begun_s < FETCH_S + 3
+        w1.said = {}
+        at_once(w1.says(heartbeat=True, **w1.word()))
+        assert box.fails(6, "stop", "web", "--timeout", "20s")["code"] == "no_result"
+
+    scene(tmp_path, story)
+
+
+def test_a_finding_that_the_node_did_not_sign_or_that_another_node_has_ends_no_wait(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w1.away = True
+        full = NodeFinding("order_waits", "no space is left", "free space", 1.0)
+        w2.said = {"findings": (full,)}
+        at_once(w2.says(heartbeat=True, **w2.word()))
+        at_once(w1.says(heartbeat=True, report=w1.a_report(findings=(full,)), pulse=w1.word()["pulse"]))
+        assert box.fails(6, "stop", "web", "--timeout", "20s")["code"] == "no_result"
 
     scene(tmp_path, story)
 

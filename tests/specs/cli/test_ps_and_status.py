@@ -394,6 +394,7 @@ def test_numbers_agree_with_their_nouns_and_reasons_are_sentences_n42(tmp_path: 
         one.says(one.state("converged"), names=NamesState("0" * 64, 1, "dnsmasq 2"))
         assert ", 1 record\n" in one.operator.does("node", "show", "w1")
         said = one.operator.does("plan", "--explain", "service.web")
+        assert one.operator.does("plan", "--explain", "web") == said, "N79: it was told that web is not declared"
         assert "\n  w2 was not chosen (runs 0 containers in this plan)\n" in said, said
         assert one.operator.does("checkpoint", "list") == "", "no table without a row"
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from holdfast.gate.authority import NOBODY, Authority
+from holdfast.gate.authority import UNSIGNED, Authority
 from holdfast.gate.copies import may_prune
 from holdfast.gate.decide import Park
 from holdfast.gate.spare import There
@@ -17,11 +17,13 @@ KEY = pack(PACK)
 
 
 def signed(grade: Grade | None, address: str = "service.web") -> Authority:
-    return Authority(grade, None, 7, address) if grade is not None else NOBODY
+    return Authority(grade, None, 7, address) if grade is not None else UNSIGNED
 
 
-def there(sequence: int, *packs: bytes, proven: bool = False, read: bool = True, node: str = "w1") -> There:
-    return There(backup_of(sequence, *packs, node=node), proven, read)
+def there(
+    sequence: int, *packs: bytes, proven: bool = False, read: bool = True, node: str = "w1", epoch: int = 1
+) -> There:
+    return There(backup_of(sequence, *packs, node=node, epoch=epoch), proven, read, mine=node == "w1")
 
 
 def receipt(one: There) -> str:
@@ -88,10 +90,44 @@ def test_a_backup_that_is_not_known_or_of_another_node_stays() -> None:
     assert not may(receipt(there(7)), one, two) and not may(receipt(foreign), foreign, one, two)
 
 
+# ---- of a node that had the service before
+
+
+def test_a_backup_of_the_node_before_goes_once_this_one_has_its_own_proven_and_read() -> None:
+    old = there(500, PACK, node="w2", read=True, proven=True)
+    for mine in ((there(1, epoch=2),), (there(1, proven=True, read=False, epoch=2),), (there(9, proven=True),)):
+        assert not may(receipt(old), old, *mine) and not may(KEY, *mine, old)
+    proven, read = there(1, proven=True, read=False, epoch=2), there(2, epoch=2)
+    assert may(receipt(old), old, proven, read)
+    assert not may(KEY, old, proven, read), "as long as it is there it needs its objects"
+    assert may(pack(b"of no backup"), old, proven, read) and may(KEY, proven, read)
+    assert not may(receipt(old), old, proven, there(2, node="w3", epoch=2)), "what another node claims is no reading"
+    assert not may(receipt(old), old, read, there(1, node="w3", epoch=2, proven=True))
+    between = there(500, node="w2", epoch=2)
+    first, last = there(1), there(2, proven=True, read=False, epoch=3)
+    assert not may(receipt(between), between, first, last), "what was read is older than it"
+    assert may(receipt(between), between, first, last, there(3, epoch=3))
+
+
+def test_what_another_node_claims_protects_and_endangers_nothing_of_this_one() -> None:
+    one, two = there(1, proven=True), there(2)
+    claims = there(900, node="w2", epoch=9, proven=True)
+    assert may(receipt(one), one, there(3, proven=True), claims) and not may(receipt(two), one, two, claims)
+    assert not may(receipt(one), one, two, claims), "a proof of another node's backup is none"
+    plain = there(1)
+    assert not may(receipt(plain), plain, there(2, read=False), claims), "nor is a reading"
+    assert not may(receipt(claims), claims, one, two)
+
+
+def test_a_later_epoch_is_newer_whatever_the_number() -> None:
+    before, now = there(500), there(1, epoch=2)
+    assert may(receipt(before), before, now) and not may(receipt(now), before, now)
+
+
 # ---- authority
 
 
-@pytest.mark.parametrize("authority", [NOBODY, signed("apply", "service.other")])
+@pytest.mark.parametrize("authority", [UNSIGNED, signed("apply", "service.other")])
 def test_it_needs_the_authority_of_its_service(authority: Authority) -> None:
     found = may_prune(KEY, [there(1)], all_known=True, node="w1", authority=authority)
     assert isinstance(found, Park)

@@ -12,6 +12,7 @@ from holdfast.errors import Invalid
 from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.http import openapi, permissions, routes
 from holdfast.hub.http.handlers.backups import Backups
+from holdfast.hub.http.handlers.hub_file import HubFile
 from holdfast.hub.http.handlers.moves import Moves
 from holdfast.hub.http.limiter import Limiter
 from holdfast.hub.http.request import Request
@@ -91,12 +92,14 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 # Those of moves need one: tests/specs/hub/test_move_access.py.
-ANSWERED_AT_ONCE = [r for r in ROUTES if r.answer is not None and r.cost != "fleet" and r.handler is not Moves]
+WITHOUT = (Moves, HubFile)
+ANSWERED_AT_ONCE = [r for r in ROUTES if r.answer is not None and r.cost != "fleet" and r.handler not in WITHOUT]
 
 
 @pytest.mark.parametrize("route", ANSWERED_AT_ONCE, ids=lambda r: f"{r.method} {r.path}")
 def test_what_is_sent_is_what_is_described(route: Route) -> None:
-    """The others, which need a fleet that lives, are tried in tests/scenarios/test_schemathesis.py."""
+    """The others, which need a fleet that lives, are tried in tests/scenarios/test_schemathesis.py and
+    tests/contracts/test_hub_copy.py."""
     hub = grown_mailbox(2)
     parts, _ = parts_of(hub, backups=BackupStore(MemoryObjects(), lambda key, content, node: None, lambda key: True))
     applied = hub.applied()

@@ -13,7 +13,7 @@ from holdfast.model.principal import KINDS, Kind, Principal
 NODE = frozenset(
     {
         *("read-head", "read-links", "read-own-content", "join", "check-in", "salvage", "stream"),
-        *("read-backup", "write-backup", "delete-backup", "hand-over"),
+        *("read-backup", "write-backup", "delete-backup", "hand-over", "copy-hub"),
     }
 )
 FOUNDER = frozenset(
@@ -71,6 +71,7 @@ def test_a_founder_does_what_a_first_apply_needs() -> None:
 
 def test_an_operator_is_no_node_and_may_do_all_the_rest() -> None:
     of_nodes = {"read-own-content", "join", "check-in", "salvage", "write-backup", "delete-backup", "hand-over"}
+    of_nodes |= {"copy-hub"}
     assert set(OPERATIONS) - allowed("operator") == of_nodes
 
 

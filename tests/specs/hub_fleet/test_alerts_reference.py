@@ -5,7 +5,7 @@ from pathlib import Path
 
 from holdfast.adapters.notifier.memory import MemoryNotifier
 from holdfast.hub.alerts.line import Line
-from holdfast.hub.watchers import fleet_findings, standby
+from holdfast.hub.watchers import fleet_findings, missing_backups, standby
 from holdfast.model.alert import Alert
 from holdfast.model.alert_codes import OVER, RECOVERY_OF
 from holdfast.reconcile import hub_silence
@@ -18,6 +18,7 @@ ELSEWHERE = {"needs_operator", "alert_undelivered", "word_unverified", "word_wit
     "word_old",
     "key_not_recorded",
     disks.CODE,
+    missing_backups.MISSING,
 }
 
 

@@ -98,6 +98,7 @@ DUTIES = {
     "store sealed backups": "write-backup",
     "delete backups that no kept one needs": "delete-backup",
     "pass sealed data of a move from one node to another": "hand-over",
+    "give its own node a copy of itself that only operators can open": "copy-hub",
 }
 
 
@@ -133,10 +134,11 @@ def test_nothing_of_a_node_reaches_another_through_the_hub() -> None:
     """M-60, I-15, C-12: no relay between nodes but for the sealed data of a move, between the two nodes that the
     signed revision names (tests/specs/hub/test_move_access.py). What they may ask for is their own, at the other end
     of a stream is the operator who ordered it (tests/contracts/test_relay.py), and backups are those of services that
-    the signed revision gives to the node (tests/scenarios/test_hub_backups.py)."""
+    the signed revision gives to the node (tests/scenarios/test_hub_backups.py). The file of the hub goes to the node of
+    the hub only, sealed to operators (tests/contracts/test_hub_copy.py)."""
     of_nodes = {name for name, kinds in permissions.ALLOWED.items() if "node" in kinds and "anonymous" not in kinds}
     backups = {"read-backup", "write-backup", "delete-backup"}
-    assert of_nodes - backups - {"hand-over"} == {
+    assert of_nodes - backups - {"hand-over", "copy-hub"} == {
         *("join", "check-in", "salvage", "stream", "read-head", "read-links", "read-own-content"),
     }
 

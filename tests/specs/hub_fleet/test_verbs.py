@@ -1,6 +1,7 @@
 """The verbs that show the fleet: what they print is what nodes signed, whatever the hub says."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -379,7 +380,10 @@ def test_a_ledger_directory_has_met_no_node(tmp_path: Path) -> None:
         assert {node["status"] for node in box.shows("node", "list")["nodes"]} == {"unknown"}
         assert box.shows("ps")["services"][0]["status"] == "unknown"
         assert box.shows("status")["copies"] == []
-        for words in (("node", "invite", "w1"), ("node", "revoke", "w1", "--yes"), ("audit",)):
-            assert box.fails(2, *words)["code"] == "no_hub"
+        asked = (("node", "invite", "w1"), ("node", "revoke", "w1", "--yes"), ("audit",), ("backup", "list"))
+        for words in (*asked, ("status", "--check"), ("migrate", "web")):
+            error = box.fails(2, *words)
+            assert error["code"] == "no_hub" and "to make one: holdfast hub init --help" in error["remedy"], "N48, N62"
+            assert re.search(r" (is|are) (\w+) only by a running hub", error["message"]), "N62: a whole sentence"
 
     scene(tmp_path, story)

@@ -179,7 +179,7 @@ def planned(wanted: Fleet, before: Applied | None, known: dict[str, int], only: 
 
 def test_the_cases_cover_the_table() -> None:
     assert USES.keys() == {feature.key for feature in FEATURES}
-    assert max(*(f.format for f in FEATURES), formats.MOVES) == formats.NEWEST >= formats.BOUND_SECRETS
+    assert max(*(f.format for f in FEATURES), formats.MOVES, formats.RETURNS) == formats.NEWEST >= formats.BOUND_SECRETS
 
 
 @pytest.mark.parametrize("key", USES)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.model.backup import Receipt, Stored
 from holdfast.model.fleet import Retain
 from holdfast.model.storage_target import counts
-from holdfast.reconcile.retention import HUB_LAST, Held, Policy, kept, unneeded
+from holdfast.reconcile.retention import FOREIGN, HUB_LAST, Held, Policy, kept, unneeded
 
 START = int(datetime(2026, 3, 2, 3, 0, tzinfo=UTC).timestamp())  # a Monday
 DAY_S = 86_400
@@ -38,6 +38,14 @@ def test_one_of_each_day_week_and_month_stays() -> None:
     assert ids(daily(65), Policy(last=2, monthly=2)) == {"b65", "b64", "b60"}
 
 
+def test_months_are_those_of_the_calendar_also_in_leap_years_and_at_the_end_of_centuries() -> None:
+    for year in (*range(1970, 2420, 7), 1972, 1999, 2000, 2096, 2099, 2100, 2101, 2200, 2300, 2399, 2400):
+        for month in range(1, 13):
+            first_s = int(datetime(year, month, 1, tzinfo=UTC).timestamp())
+            days = [Held(f"{n}", n, first_s + (n - 1) * DAY_S, "schedule") for n in (0, 1, 2, 27)]
+            assert ids(days, Policy(monthly=2)) == {"0", "27"}, (year, month)
+
+
 def test_days_without_a_backup_use_up_no_count() -> None:
     sparse = [Held("old", 1, START, "schedule"), Held("new", 2, START + 90 * DAY_S, "schedule")]
     assert ids(sparse, Policy(daily=2)) == {"old", "new"}
@@ -61,6 +69,58 @@ def test_the_order_is_that_of_the_sequence_and_not_of_the_clock() -> None:
     wrong = [*daily(3), Held("ahead", 4, START + 3650 * DAY_S, "schedule"), Held("b5", 5, -5, "schedule")]
     assert ids(wrong, Policy(last=2)) == {"ahead", "b5"}
     assert ids([*wrong, Held("b6", 6, 10**18, "schedule")], Policy(last=1)) == {"b6"}
+
+
+# ---- a node that took the service over
+
+
+def of(epoch: int, *numbers: int, mine: bool = True, proven: int = 0, read: int = 0) -> list[Held]:
+    """Numbers of a node begin with 1 in each epoch in which another node had the service before."""
+    return [
+        Held(f"e{epoch}n{n}", n, START + n, "order", n == proven, n == read, epoch=epoch, mine=mine) for n in numbers
+    ]
+
+
+def test_the_order_is_that_of_the_epoch_before_that_of_the_number() -> None:
+    held = [*of(1, *range(500, 510)), *of(2, 1, 2, 3)]
+    assert ids(held, Policy(last=4)) == {"e2n1", "e2n2", "e2n3", "e1n509"}
+    assert kept(held, Policy())["e2n3"] == "the newest"
+
+
+def test_backups_of_the_node_before_stay_until_this_one_has_its_own_that_is_proven_and_one_that_was_read() -> None:
+    """Which of them were proven, only that node knew (I-32)."""
+    old = of(1, *range(500, 504), mine=False)
+    every = {one.id for one in old}
+    for proven, read in ((0, 0), (2, 0), (0, 2)):
+        mine = of(2, 1, 2, 3, proven=proven, read=read)
+        found = kept([*old, *mine], Policy(last=2))
+        assert {id for id, reason in found.items() if reason == FOREIGN} == every
+        assert {"e2n3", "e2n2"} <= found.keys(), "they take no place"
+    assert ids([*old, *of(2, 1, 2, 3, proven=2, read=3)], Policy(last=2)) == {"e2n3", "e2n2"}
+    assert ids([*old, *of(2, 1, proven=1, read=1)], Policy(last=3)) == {"e2n1", "e1n503", "e1n502"}
+
+
+def test_a_proof_of_the_other_node_or_of_an_earlier_epoch_is_none() -> None:
+    old = of(2, 7, 8, mine=False, proven=7, read=7)
+    assert ids([*old, *of(1, 1, proven=1, read=1), *of(3, 2)], Policy(last=1)) == {"e2n7", "e2n8", "e1n1", "e3n2"}
+    assert ids([*old, *of(1, 1, read=1), *of(3, 2, proven=2)], Policy(last=1)) == {"e2n7", "e2n8", "e1n1", "e3n2"}
+
+
+def test_a_third_node_proves_and_reads_nothing_either() -> None:
+    old = of(2, 7, mine=False)
+    third = of(4, 9, mine=False, proven=9, read=9)
+    for proven, read in ((3, 0), (0, 3)):
+        assert "e2n7" in ids([*old, *third, *of(3, 1, 2, 3, proven=proven, read=read)], Policy(last=1))
+
+
+def test_what_claims_to_be_newer_takes_no_place_from_what_this_node_signed() -> None:
+    mine = of(2, 1, 2, 3, proven=3, read=3)
+    for epoch in (2, 3):
+        claims = of(epoch, *range(900, 950), mine=False, proven=900, read=900)
+        found = kept([*claims, *mine], Policy(last=3))
+        assert {"e2n1", "e2n2", "e2n3"} <= found.keys() and found["e2n3"] == "the newest"
+        assert all(found[one.id] == FOREIGN for one in claims), "and none of them is deleted"
+    assert ids(of(1, 1, 2, mine=False), Policy(last=1)) == {"e1n1", "e1n2"}, "without any of its own"
 
 
 held = st.builds(

@@ -517,6 +517,7 @@ def test_a_retired_service_is_unrouted_drained_stopped_removed_and_its_network_l
     assert names(None, here(routed=(), networks={"n"})) == ["remove network n"]
     assert names(None, here(routed=())) == []
     assert names(None, here(b, held=True)) == ["remove db 0"], "a hold does not keep it here"
+    assert names(None, here(routed=(), listed=True, held=True)) == ["unlist"], "nor its names (N66)"
 
 
 # ---- the table as a whole -------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from holdfast.ports.archive import Fetch, Flaw, Packed, PackJob, Ship, Stored, T
 
 _LINE_BYTES_MAX = 1 << 20
 WORDS_MAX = 300
+ANSWERS_S = 2.0  # then it is killed
 _ENVIRONMENT = {"MALLOC_ARENA_MAX": "2", "PYTHONDONTWRITEBYTECODE": "1"}  # else each thread keeps what it freed
 
 COMMAND = (sys.executable, "-m", "holdfast.adapters.archive.child")
@@ -112,15 +113,27 @@ class ProcessArchiver:
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
-            if handle is not None:
-                with suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-                os.close(handle)
-            await child.wait()
+            await _ended(child, handle)
         with open(os.path.join(home, RESULT), "rb") as file:
             content = file.read()
         os.unlink(os.path.join(home, RESULT))
         return msgspec.json.decode(content, type=kind)
+
+
+async def _ended(child: asyncio.subprocess.Process, handle: int | None) -> None:
+    """It takes the answers that are on their way first: what was stored for it is not stored again."""
+    try:
+        if child.stdin is not None:
+            child.stdin.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWERS_S):
+                await child.wait()
+    finally:
+        if handle is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.close(handle)
+        await child.wait()
 
 
 def _leave(home: str, *folders: str) -> None:

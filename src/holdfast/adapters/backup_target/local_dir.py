@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.adapters.backup_target import marker, object_files, troubles
 from holdfast.adapters.backup_target.blocking import Blocking, Silent
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Invalid
 from holdfast.model import backup_key
 from holdfast.model.backup_key import OBJECT_BYTES_MAX
 from holdfast.ports.backup_target import TargetState
@@ -199,3 +199,22 @@ def _room(root: int, path: str) -> TargetState:
         words = f"{free:,} bytes are free for objects, and one object may have {OBJECT_BYTES_MAX:,}"
         return TargetState("full", troubles.full(path, words).message, free)
     return TargetState("attached", "", free)
+
+
+def of_marker(path: str) -> LocalDir:
+    """The target that this directory says it is."""
+    try:
+        root = os.open(path, _DIRECTORY)
+        try:
+            found = marker.read(root)
+        finally:
+            os.close(root)
+    except OSError as trouble:
+        raise troubles.of(path, trouble) from trouble
+    if found is None:
+        raise Invalid(
+            f"{path} has no {marker.NAME}, so it is no storage target",
+            remedy="give the directory that has the file; its copy must be complete, hidden files included",
+            code="no_marker",
+        )
+    return LocalDir(path, found.durable_id)

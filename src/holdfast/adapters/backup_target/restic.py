@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,6 +32,7 @@ OBJECT_S = 480.0
 GET_S = 120.0  # of a repository that lost data, restic reads again and again
 PRUNE_S = 3600.0
 SAID_BYTES = 64 * 1024
+LISTED_BYTES_MAX = 512 * 1024 * 1024  # a million snapshots
 TAG, HOST = "holdfast", "holdfast"
 REPOSITORY_ID = re.compile(r"[0-9a-f]{64}")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -73,12 +74,15 @@ class Restic(Struct, frozen=True):
     password: bytes
     login: SshLogin | None = None
 
-    async def run(self, *words: str, given: bytes = b"", limit_s: float = OBJECT_S) -> bytes:
-        """What it printed. A lock that a killed process left is removed, and the command run again."""
-        code, out, err = await self._run(words, given, limit_s)
+    async def run(
+        self, *words: str, given: bytes = b"", limit_s: float = OBJECT_S, at_most: int = LISTED_BYTES_MAX
+    ) -> bytes:
+        """What it printed, as far as `at_most`. A lock that a killed process left is removed, and the command run
+        again."""
+        code, out, err = await self._run(words, given, limit_s, at_most)
         if code != 0 and "already locked" in err:
-            await self._run(("unlock",), b"", limit_s)
-            code, out, err = await self._run(words, given, limit_s)
+            await self._run(("unlock",), b"", limit_s, at_most)
+            code, out, err = await self._run(words, given, limit_s, at_most)
         if code != 0:
             raise self._trouble(err)
         return out
@@ -92,7 +96,7 @@ class Restic(Struct, frozen=True):
         found = await self.run("cat", "config", "--no-lock", limit_s=limit_s)
         return msgspec.json.decode(found, type=Config).id
 
-    async def _run(self, words: tuple[str, ...], given: bytes, limit_s: float) -> tuple[int, bytes, str]:
+    async def _run(self, words: tuple[str, ...], given: bytes, limit_s: float, at_most: int) -> tuple[int, bytes, str]:
         """What it said before a time limit counts: on a full disk it tries again for a quarter of an hour."""
         with (
             _in_memory(self.repository.encode()) as where,
@@ -117,7 +121,7 @@ class Restic(Struct, frozen=True):
             )
             try:
                 async with asyncio.timeout(limit_s):
-                    out, _ = await process.communicate(given)
+                    out = await _answer(process, given, at_most)
             except TimeoutError:
                 complaint = _text(said)
                 raise self._trouble(complaint) if complaint else troubles.silent(self._where, limit_s) from None
@@ -125,7 +129,7 @@ class Restic(Struct, frozen=True):
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
-            return process.returncode or 0, out, _text(said)
+            return 0 if len(out) == at_most else process.returncode or 0, out, _text(said)
 
     @contextmanager
     def _ssh(self) -> Iterator[list[str]]:
@@ -139,7 +143,7 @@ class Restic(Struct, frozen=True):
 
     def _trouble(self, said: str) -> HoldfastError:
         words = next((line for line in said.splitlines() if line.strip()), "it failed without a word")[:300]
-        words = words.replace(self.repository, "the repository")
+        words = re.sub(r"//[^/@\s]*@", "//", words.replace(self.repository, "the repository"))
         means = next((means for form, means in _SAID if re.search(form, said, re.IGNORECASE)), "missing")
         if means == "full":
             return troubles.full(self._where, words)
@@ -186,7 +190,8 @@ class ResticTarget:
         found = await self._snapshots(backup_key.parse(key).text)
         if not found:
             return None
-        content = await self._restic.run("dump", "--no-lock", found[0].id, f"/{_name(key)}", limit_s=GET_S)
+        words = ("dump", "--no-lock", found[0].id, f"/{_name(key)}")
+        content = await self._restic.run(*words, limit_s=GET_S, at_most=OBJECT_BYTES_MAX + 1)
         if len(content) > OBJECT_BYTES_MAX:
             raise troubles.damaged("in restic", key)
         return content
@@ -238,7 +243,35 @@ class ResticTarget:
     async def _snapshots(self, key: str = "") -> Sequence[Snapshot]:
         path = ("--path", f"/{_name(key)}") if key else ()
         said = await self._restic.run("snapshots", "--json", "--no-lock", "--tag", TAG, *path)
+        if len(said) >= LISTED_BYTES_MAX:
+            raise troubles.failing("in restic", f"its list of snapshots has more than {LISTED_BYTES_MAX:,} bytes")
         return [one for one in msgspec.json.decode(said or b"[]", type=tuple[Snapshot, ...] | None) or () if one.key]
+
+
+async def _answer(process: asyncio.subprocess.Process, given: bytes, at_most: int) -> bytes:
+    """Of what it prints, so much: then it is ended. What is in a repository may come from another program."""
+    assert process.stdin is not None and process.stdout is not None
+    feeding, out = asyncio.ensure_future(_fed(process.stdin, given)), bytearray()
+    try:
+        while len(out) < at_most and (more := await process.stdout.read(min(1 << 20, at_most - len(out)))):
+            out += more
+        if len(out) == at_most:
+            with suppress(ProcessLookupError):
+                process.kill()
+            while await process.stdout.read(1 << 20):
+                pass  # what was on its way
+        await feeding
+        await process.wait()
+    finally:
+        feeding.cancel()
+    return bytes(out)
+
+
+async def _fed(sink: asyncio.StreamWriter, given: bytes) -> None:
+    with suppress(ConnectionError):  # it ended before: its code tells
+        sink.write(given)
+        await sink.drain()
+    sink.close()
 
 
 def _name(key: str) -> str:

@@ -3,14 +3,18 @@
 import errno
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import IO
 
 from holdfast.adapters.sqlite.folder import sync_folder
 
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_SCRATCH, _STAGE = ".holdfast-hub-copy-", ".holdfast-hub-restore-"
+STRAY_S = 24 * 3600.0
+_SCRATCH, _STAGE, _FILE = ".holdfast-hub-copy-", ".holdfast-hub-restore-", ".holdfast-hub-file-"
 
 
 class Exists(OSError):
@@ -62,8 +66,44 @@ def publish(folder: str, path: str) -> None:
     sync_folder(os.path.dirname(path))
 
 
-def clear(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+def store(path: str, fill: Callable[[IO[bytes]], None]) -> int:
+    """A file under a hidden name, and then under its own. Not by a hard link: some disks have none."""
+    above = os.path.dirname(path)
+    _sweep(above, _FILE, STRAY_S)
+    handle, hidden = tempfile.mkstemp(prefix=f"{_FILE}{os.getpid()}-", dir=above)
+    try:
+        with open(handle, "wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(handle)
+            size = file.tell()
+        if os.path.lexists(path):
+            raise FileExistsError
+        os.rename(hidden, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(hidden)
+        raise
+    sync_folder(above)
+    return size
+
+
+@contextmanager
+def opened(path: str, bytes_max: int) -> Iterator[IO[bytes]]:
+    """Never waits for the writer of a pipe."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > bytes_max:
+            raise OSError("it is no file of a hub")
+        yield file
+
+
+def clear(path: str) -> None:
+    if os.path.isdir(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            os.unlink(path)
 
 
 def _make_above(path: str) -> None:
@@ -82,10 +122,16 @@ def _give(folder: str, path: str) -> None:
         os.chown(os.path.join(folder, name), owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
-def _sweep(above: str, prefix: str) -> None:
-    """What killed processes left; a running one keeps its own."""
+def _sweep(above: str, prefix: str, age_s: float = 0.0) -> None:
+    """What killed processes left; a running one keeps its own. `age_s`: in a directory that another machine may use,
+    whose processes are not seen here."""
     with suppress(OSError):
         for name in os.listdir(above):
-            pid = name.removeprefix(prefix).partition("-")[0]
-            if name.startswith(prefix) and not os.path.exists(f"/proc/{pid}"):
+            if name.startswith(prefix) and _is_left(name.removeprefix(prefix), os.path.join(above, name), age_s):
                 clear(os.path.join(above, name))
+
+
+def _is_left(words: str, path: str, age_s: float) -> bool:
+    pid = words.partition("-")[0]
+    ended = pid.isdecimal() and not os.path.exists(f"/proc/{pid}")
+    return ended and time.time() - os.lstat(path).st_mtime >= age_s

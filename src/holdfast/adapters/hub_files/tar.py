@@ -4,34 +4,54 @@ import io
 import os
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
-from typing import IO, cast
+from tempfile import TemporaryFile
+from typing import IO, Self, cast
 
 import msgspec
 import zstandard
 
 from holdfast.adapters.hub_files import staging
 from holdfast.adapters.ledger_store.sqlite import copying
-from holdfast.errors import Conflict, Failed
+from holdfast.errors import Conflict, Failed, Invalid
 from holdfast.model import hub_file
 from holdfast.model.hub_file import ABOUT, About, Part, damaged
 
 LEVEL = 10
 WINDOW_MAX = 1 << 27
+HEADER_BYTES_MAX = 16 * 1024
 _PIECE = 1 << 20
 
 
 class TarHubFiles:
-    def packed(self, state_dir: str, describe: Callable[[str, Mapping[str, Part]], About]) -> bytes:
-        with staging.scratch(state_dir) as folder:
-            try:
-                return _packed(state_dir, folder, describe)
-            except OSError as trouble:
-                raise _failed(folder, trouble) from trouble
+    @contextmanager
+    def packed(self, state_dir: str, describe: Callable[[str, Mapping[str, Part]], About]) -> Iterator[IO[bytes]]:
+        try:
+            with staging.scratch(state_dir) as folder, TemporaryFile(dir=folder) as archive:
+                _pack(state_dir, folder, describe, archive)
+                archive.seek(0)
+                yield archive
+        except OSError as trouble:
+            raise _failed(state_dir, trouble) from trouble
+
+    def stored(self, path: str, fill: Callable[[IO[bytes]], None]) -> int:
+        try:
+            return staging.store(os.path.abspath(path), fill)
+        except OSError as trouble:
+            raise _failed(path, trouble) from trouble
 
     @contextmanager
-    def unpacked(self, content: bytes, state_dir: str) -> Iterator["StagedHub"]:
+    def opened(self, path: str) -> Iterator[IO[bytes]]:
+        with ExitStack() as held:
+            try:
+                file = held.enter_context(staging.opened(path, hub_file.SEALED_BYTES_MAX))
+            except OSError as trouble:
+                raise _unreadable(path, trouble) from trouble
+            yield file
+
+    @contextmanager
+    def unpacked(self, fill: Callable[[IO[bytes]], None], state_dir: str) -> Iterator["StagedHub"]:
         path = os.path.abspath(state_dir)
         try:
             staging.refuse_existing(path)
@@ -39,7 +59,11 @@ class TarHubFiles:
         except OSError as trouble:
             raise _failed(path, trouble) from trouble
         try:
-            yield StagedHub(folder, path, _unpacked(content, folder))
+            with TemporaryFile(dir=os.path.dirname(path)) as archive:  # without a name: no crash leaves it
+                fill(archive)
+                archive.seek(0)
+                about = _unpacked(archive, folder)
+            yield StagedHub(folder, path, about)
         except OSError as trouble:
             raise _failed(path, trouble) from trouble
         finally:
@@ -62,14 +86,13 @@ class StagedHub:
 # ---- writing
 
 
-def _packed(state_dir: str, folder: str, describe: Callable[[str, Mapping[str, Part]], About]) -> bytes:
+def _pack(state_dir: str, folder: str, describe: Callable[[str, Mapping[str, Part]], About], out: IO[bytes]) -> None:
     copying.copy(os.path.join(state_dir, hub_file.LEDGER), os.path.join(folder, hub_file.LEDGER))
     for name in hub_file.PARTS:  # audit.head before audit.jsonl: the lines reach at least as far as the head says
         if name != hub_file.LEDGER:
             _copy(os.path.join(state_dir, name), os.path.join(folder, name))
     there = [name for name in hub_file.PARTS if os.path.exists(os.path.join(folder, name))]
     about = describe(folder, {name: _part(os.path.join(folder, name)) for name in there})
-    out = io.BytesIO()
     packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
     with (
         packer.stream_writer(out, closefd=False) as squeezed,
@@ -80,7 +103,6 @@ def _packed(state_dir: str, folder: str, describe: Callable[[str, Mapping[str, P
         for name in there:
             with open(os.path.join(folder, name), "rb") as file:
                 tar.addfile(_member(name, about.files[name].size_bytes, about.made_s), file)
-    return out.getvalue()
 
 
 def _copy(path: str, into: str) -> None:
@@ -128,10 +150,19 @@ def _member(name: str, size: int, made_s: int) -> tarfile.TarInfo:
 # ---- reading
 
 
-def _unpacked(content: bytes, folder: str) -> About:
+class _Plain(tarfile.TarInfo):
+    """Headers that carry data are read into memory by tarfile: one of ours has the size of a large member, no more."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> Self:
+        if self.type not in tarfile.REGULAR_TYPES and self.size > HEADER_BYTES_MAX:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(tar)  # type: ignore[misc,no-any-return]
+
+
+def _unpacked(content: IO[bytes], folder: str) -> About:
     reader = zstandard.ZstdDecompressor(max_window_size=WINDOW_MAX).stream_reader(content)
     try:
-        with tarfile.open(fileobj=cast(IO[bytes], reader), mode="r|") as tar:
+        with tarfile.open(fileobj=cast(IO[bytes], reader), mode="r|", tarinfo=_Plain) as tar:
             return _members(tar, folder)
     except (tarfile.TarError, zstandard.ZstdError, EOFError) as trouble:
         raise damaged(str(trouble) or type(trouble).__name__) from trouble
@@ -168,7 +199,16 @@ def _extract(source: IO[bytes], path: str, part: Part) -> None:
         raise damaged(f"{os.path.basename(path)} is not the one that was stored")
 
 
+def _unreadable(path: str, trouble: OSError) -> Invalid:
+    if isinstance(trouble, FileNotFoundError):
+        return Invalid(f"{path} does not exist", remedy="name the file that `holdfast hub backup` made")
+    why = trouble.strerror or str(trouble)
+    return Invalid(f"{path} cannot be read: {why}", remedy="name the file that `holdfast hub backup` made")
+
+
 def _failed(path: str, trouble: OSError) -> Failed | Conflict:
+    if isinstance(trouble, FileExistsError):
+        return Conflict(f"{path} exists", remedy="choose another file, or a directory", code="exists")
     if isinstance(trouble, staging.Exists):
         return Conflict(
             f"{path} exists and is not empty",
@@ -181,6 +221,8 @@ def _failed(path: str, trouble: OSError) -> Failed | Conflict:
             remedy=f"restore into a directory in it: --state-dir {path}/hub",
             code="already_exists",
         )
+    if isinstance(trouble, FileNotFoundError):
+        return Failed(f"{path} is not there", remedy="check the path; a directory must exist first", code="not_there")
     return Failed(
         f"{path} cannot be used: {trouble.strerror or trouble}; nothing was changed",
         remedy="free space there (`df -h` shows it), or give this user access to it, and repeat the command",

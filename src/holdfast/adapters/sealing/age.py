@@ -1,6 +1,7 @@
 """Seal with age (pyrage): X25519 for people, ssh-ed25519 for nodes. Keys exist only inside the library."""
 
 from collections.abc import Sequence
+from typing import IO
 
 from holdfast.errors import Corrupt, Invalid
 from holdfast.ports.sealing import CannotOpen, Opener
@@ -10,9 +11,38 @@ class AgeSealer:
     def seal(self, value: bytes, recipients: Sequence[str]) -> bytes:
         import pyrage
 
-        if not recipients:
-            raise Invalid("a value needs a recipient to be sealed to", remedy="give at least one recipient")
-        return bytes(pyrage.encrypt(value, [_recipient(line) for line in recipients]))
+        return bytes(pyrage.encrypt(value, _recipients(recipients)))
+
+    def seal_stream(self, source: IO[bytes], into: IO[bytes], recipients: Sequence[str]) -> None:
+        import pyrage
+
+        written = _Written(into)
+        try:
+            pyrage.encrypt_io(source, written, _recipients(recipients))
+        except pyrage.EncryptError as trouble:
+            raise written.trouble or trouble from None
+
+
+class _Written:
+    """Keeps the error of a full disk, which the library turns into text."""
+
+    def __init__(self, into: IO[bytes]) -> None:
+        self._into = into
+        self.flush = into.flush
+        self.trouble: OSError | None = None
+
+    def write(self, content: bytes) -> int:
+        try:
+            return self._into.write(content)
+        except OSError as trouble:
+            self.trouble = trouble
+            raise
+
+
+def _recipients(lines: Sequence[str]) -> list[object]:
+    if not lines:
+        raise Invalid("a value needs a recipient to be sealed to", remedy="give at least one recipient")
+    return [_recipient(line) for line in lines]
 
 
 def _recipient(line: str) -> object:
@@ -40,6 +70,18 @@ class AgeOpener:
         try:
             return bytes(pyrage.decrypt(sealed, [self._identity]))
         except (pyrage.DecryptError, ValueError):
+            raise CannotOpen from None
+
+    def open_stream(self, sealed: IO[bytes], into: IO[bytes]) -> None:
+        import pyrage
+
+        try:
+            pyrage.decrypt_io(sealed, into, [self._identity])
+        except (pyrage.DecryptError, ValueError):
+            raise CannotOpen from None
+        except OSError as trouble:
+            if trouble.errno is not None:  # of the disk; a damaged piece has none
+                raise
             raise CannotOpen from None
 
     def __repr__(self) -> str:  # never the key, so that no traceback or log shows it

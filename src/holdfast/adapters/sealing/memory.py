@@ -3,6 +3,7 @@
 import binascii
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import IO
 
 from holdfast.errors import Invalid
 from holdfast.model import sealed as outside
@@ -25,6 +26,9 @@ class MemorySealer:
         mac = _text(sha256(header + nonce + hidden).digest())
         return header + b"--- " + mac + b"\n" + nonce + hidden + sha256(nonce + hidden).digest()[:_SEAL_BYTES]
 
+    def seal_stream(self, source: IO[bytes], into: IO[bytes], recipients: Sequence[str]) -> None:
+        into.write(self.seal(source.read(), recipients))
+
 
 class MemoryOpener:
     def __init__(self, recipient: str) -> None:
@@ -44,6 +48,9 @@ class MemoryOpener:
         if self._stanza not in header or mac != _text(sha256(header + nonce + hidden).digest()) or not whole:
             raise CannotOpen
         return _mixed(hidden, nonce)
+
+    def open_stream(self, sealed: IO[bytes], into: IO[bytes]) -> None:
+        into.write(self.open(sealed.read()))
 
 
 def _stanza(line: str) -> bytes:

@@ -54,6 +54,7 @@ class Accepting:
         self.parked: tuple[Parked, ...] = ()
         self.changes = 0
         self.is_level = False  # whether the hub, when last asked, showed what this node has accepted
+        self.was_level = False  # at any time since this start
         self._remember()
 
     def _remember(self) -> None:
@@ -87,6 +88,7 @@ class Accepting:
             return
         lost = self._walk.lost(head)
         self.is_level = lost is None
+        self.was_level = self.was_level or self.is_level
         if lost is None:
             self._log.agreed()
             self._catch_up.is_level_with(head.number)
@@ -105,7 +107,7 @@ class Accepting:
             self._log.refuse(answer.head, trouble)
             return False
         self._log.followed()
-        self.is_level = True
+        self.is_level = self.was_level = True
         return accepted
 
     async def _follow(self, answer: CheckInAnswer) -> bool:

@@ -15,7 +15,15 @@ from holdfast.model.trust import Trust, outside_scope
 from holdfast.reconcile.backup_times import Every, Times
 from holdfast.reconcile.retention import Policy
 
+
+class _Stored(Struct, frozen=True):
+    """Of a storage target, as much as counts here; one that cannot be read is named by targets/attached.py."""
+
+    state: str = "attached"
+
+
 _service = msgspec.json.Decoder(Service).decode
+_state = msgspec.json.Decoder(_Stored).decode
 
 
 class Wanted(Struct, frozen=True):
@@ -66,6 +74,7 @@ class Declarations:
         self._times = times
         self._has_own = has_own
         self._observes = False
+        self._keeps_hub = False
         self.times: Times = Every(duration.milliseconds(Backups().interval) / 1000)
         self.found: dict[str, Wanted] = {}
         self.awaited: dict[str, Wanted] = {}  # that come to this node with their data
@@ -81,6 +90,7 @@ class Declarations:
         self.timeout_s = duration.milliseconds(revision.document.timeouts.snapshot) / 1000
         self.found, self.awaited, self.complete = {}, {}, True
         self._observes = revision.node.reconcile == "observe"
+        self._keeps_hub = "hub" in revision.node.roles and self._has_storage(revision)
         if self._observes:
             return
         for address, entry in {**revision.manifest.services, **revision.awaited}.items():
@@ -100,12 +110,22 @@ class Declarations:
         self.look()
 
     def look(self) -> None:
-        """The files of the node itself: they come and go with its routes, without a revision."""
-        own = backup_key.of_node(self.node)
-        if self.node and not self._observes and self._has_own():
-            self.found.setdefault(own, Wanted(own, 0, (), Snapshot()))
+        """The files of the node itself: they come and go with its routes, without a revision. The node of the hub also
+        keeps the file of the hub on its storage targets."""
+        is_kept = bool(self.node) and not self._observes
+        self._set(backup_key.of_node(self.node), is_kept and self._has_own())
+        self._set(backup_key.of_hub(self.node), is_kept and self._keeps_hub)
+
+    def _has_storage(self, revision: Revision) -> bool:
+        """One is declared that is in use; whether it can be reached now does not matter."""
+        contents = [self._content(entry.digest) or b"{}" for entry in revision.manifest.storage.values()]
+        return any(_state(content).state == "attached" for content in contents)
+
+    def _set(self, name: str, is_wanted: bool) -> None:
+        if is_wanted:
+            self.found.setdefault(name, Wanted(name, 0, (), Snapshot()))
         else:
-            self.found.pop(own, None)
+            self.found.pop(name, None)
 
     @property
     def policy(self) -> Policy:

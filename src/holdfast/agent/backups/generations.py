@@ -36,13 +36,14 @@ class Generations:
         self._fleet = fleet
         self._line = line
 
+    def begins(self, service: str, operators: frozenset[str], least: int) -> bool:
+        """Whether the next archive has another key than the one before."""
+        return generations.turn(self._usable(service, least), operators | {self._line}) == "begin"
+
     def current(self, service: str, operators: frozenset[str], least: int = 0) -> Generation:
         """Noted before anything is sealed to it. `least`: the newest generation that this node has signed for; after a
         lost journal the next one begins."""
-        readers = operators | {self._line}
-        known = self._known(service)
-        if known is not None and known.number < least:
-            known = None
+        readers, known = operators | {self._line}, self._usable(service, least)
         match generations.turn(known, readers):
             case "keep":
                 assert known is not None
@@ -63,9 +64,10 @@ class Generations:
         """Raises CannotOpen if it is not sealed to this node, Corrupt if it is for another purpose."""
         return archive_key.read(self._opener.open(sealed), Purpose(self._fleet, service, generation))
 
-    def _known(self, service: str) -> Generation | None:
+    def _usable(self, service: str, least: int) -> Generation | None:
         noted = self._facts.fact(PREFIX + service)
-        return _decode(noted) if noted is not None else None
+        known = _decode(noted) if noted is not None else None
+        return known if known is not None and known.number >= least else None
 
     def _sealed(self, plain: bytes, readers: frozenset[str]) -> bytes:
         return self._sealer.seal(plain, sorted(readers))

@@ -98,15 +98,14 @@ class Backups:
             due = self._due()
             if due is not None:
                 await self._rounds.back_up(due)
-            else:
-                await self._until_due(self._rounds.care())
+            await self._until_due(self._rounds.care())
             self.show()
             with suppress(TimeoutError):
                 async with asyncio.timeout(AGAIN_S if self._due() is not None else self._pause_s()):
                     await self._bell.wait()
 
     async def _until_due(self, care: Coroutine[Any, Any, None]) -> None:
-        """A target that is slow to read delays no backup."""
+        """A target that is slow to read, or to free space, delays no backup."""
         task = asyncio.ensure_future(care)
         try:
             while not task.done() and self._due() is None:
@@ -176,7 +175,10 @@ class Backups:
     async def _ordered(self, run: OrderRun) -> str:
         target = run.proof.order.target if run.proof is not None else run.operation.lane
         service = target.removeprefix("service.")
-        if service not in self._declared.found:
+        if run.proof is not None and run.proof.arguments.get("what") == "hub":
+            service = backup_key.of_hub(backup_key.node_of(service))
+        is_hubs_wish = run.proof is None and backup_key.hub_of(service)  # no hub says when it is copied
+        if service not in self._declared.found or is_hubs_wish:
             raise Invalid(
                 f"{service} has no data on this node that is backed up",
                 remedy='declare protect = "backup" for a volume; `holdfast backup list` shows what is backed up',
@@ -185,4 +187,4 @@ class Backups:
         order = run.operation.order if run.proof is not None else ""
         self._books.keep(service, rules.asked(self._book(service), self._time.now_s(), order))
         self._bell.set()
-        return f"a backup of {backup_key.address(service)} begins"
+        return f"a backup of {backup_key.subject(service)} begins"

@@ -9,8 +9,9 @@ from msgspec import Struct
 from holdfast.agent.backups.declared import Wanted
 from holdfast.agent.backups.dumps.methods import Methods, Taken
 from holdfast.agent.backups.generations import Generations
+from holdfast.agent.backups.own_receipts import OwnReceipts
 from holdfast.agent.backups.store import Store
-from holdfast.errors import Conflict, Corrupt
+from holdfast.errors import Conflict
 from holdfast.model.archive import Header, Purpose
 from holdfast.model.backup import FORMAT, Cause, Receipt, Stored, VerifiedReceipt
 from holdfast.ports.archive import Archiver, Packed, PackJob, Progress
@@ -18,8 +19,6 @@ from holdfast.ports.identity_key import IdentityKey
 from holdfast.reconcile.backup_due import Book
 from holdfast.reconcile.generations import Generation
 from holdfast.trust import receipts
-
-RECEIPTS_READ = 20  # the newest ones: damaged or foreign ones hide no older one
 
 
 class Request(Struct, frozen=True):
@@ -68,15 +67,16 @@ class Making:
         self._home = home
         self._data_dir = data_dir
         self._fleet, self._node = node
+        self._own = OwnReceipts(key, node)
 
     async def make(self, request: Request, book: Book, tell: Callable[[Progress], None]) -> Made:
         """Nothing is signed for before every object is stored."""
         service = request.wanted.service
-        previous = await self._previous(service)
+        last_digest = book.last.digest if book.last is not None else ""
+        previous = await self._own.newest(self._store, await self._store.receipts(service), last_digest)
         last = previous.receipt if previous is not None else None
-        # Another node's keys may be there: two keys of one generation could not be told apart.
         least = last.generation if last is not None else await self._store.newest_generation(service)
-        generation = self._generations.current(service, request.operators, least)
+        generation = await self._generation(request, least)
         sequence = max(book.sequence, last.sequence if last is not None else 0) + 1
         try:
             await self._store.put_key(service, generation.number, generation.key)
@@ -84,7 +84,7 @@ class Making:
             if trouble.code != "object_damaged":
                 raise
             # The stored key is damaged and cannot be replaced: what is sealed from now on has another one.
-            generation = self._generations.current(service, request.operators, generation.number + 1)
+            generation = await self._generation(request, generation.number + 1)
             await self._store.put_key(service, generation.number, generation.key)
         async with self._methods.taken(request.wanted) as taken:
             packed = await self._pack(request, taken, generation, sequence, last, tell)
@@ -96,15 +96,13 @@ class Making:
         signed = receipts.verify(content, self._fleet, service, {self._node: self._key.line})
         return Made(signed, packed.new_bytes, packed.left_out, packed.unsettled)
 
-    async def _previous(self, service: str) -> VerifiedReceipt | None:
-        """The newest one that this node signed: a target may claim anything else."""
-        for key in reversed((await self._store.receipts(service))[-RECEIPTS_READ:]):
-            try:
-                content = await self._store.read_receipt(key)
-                return receipts.verify(content, self._fleet, service, {self._node: self._key.line})
-            except Corrupt:
-                continue
-        return None
+    async def _generation(self, request: Request, least: int) -> Generation:
+        """A new one has a number that no node has used: two keys of one generation could not be told apart, and other
+        nodes have had this service."""
+        service, operators = request.wanted.service, request.operators
+        if self._generations.begins(service, operators, least):
+            least = max(least, await self._store.newest_generation(service))
+        return self._generations.current(service, operators, least)
 
     async def _pack(
         self,

@@ -1,5 +1,6 @@
 """One backup of one service, with all that belongs to it: its note, what is pruned after it, and reading it back."""
 
+import asyncio
 from contextlib import suppress
 from functools import partial
 
@@ -74,13 +75,13 @@ class Rounds:
             self._notes.failed(service, failure)
             self._failed(service, failure)
         else:
-            await self._succeeded(request, book, made)
+            self._succeeded(request, book, made)
 
     def _failed(self, service: str, trouble: HoldfastError) -> None:
         now_s = self._time.now_s()
         self._books.note(service, rules.failed(self._books.of(service, now_s), now_s, trouble.message))
 
-    async def _succeeded(self, request: Request, before: Book, made: Made) -> None:
+    def _succeeded(self, request: Request, before: Book, made: Made) -> None:
         service, receipt = request.wanted.service, made.receipt.receipt
         told = BackupMade(
             id=made.receipt.id,
@@ -93,7 +94,7 @@ class Rounds:
             size_bytes=receipt.size_bytes,
             stored_bytes=receipt.stored_bytes,
             new_bytes=made.new_bytes,
-            target=self._targets.primary.name,
+            target=self._targets.primary_of(service).name,
             order=before.asked_by,
             left_out=len(made.left_out),
             unsettled=len(made.unsettled),
@@ -101,11 +102,11 @@ class Rounds:
         self._books.keep(service, rules.done(self._books.of(service, self._time.now_s()), told))
         self._notes.made(service)
         self._targets.uneven.set()
-        await self._prune(service)
+        self._targets.grown.add(service)
 
     async def _prune(self, service: str) -> None:
         trouble: HoldfastError | None = None
-        for at in self._targets.all:
+        for at in self._targets.of(service):
             if at.is_attached and not at.changing.locked():  # else copies are on their way there: after them
                 try:
                     await self._runs.prune(at, service, at.policy(self._declared.policy))
@@ -116,9 +117,15 @@ class Rounds:
     # ---- between backups
 
     async def care(self) -> None:
-        """May be cancelled at any point; a later call goes on."""
+        """May be cancelled at any point; a later call goes on: a target may take long to free its space, and no backup
+        waits for that."""
         while self._targets.grown:
-            await self._prune(self._targets.grown.pop())
+            service = self._targets.grown.pop()
+            try:
+                await self._prune(service)
+            except asyncio.CancelledError:
+                self._targets.grown.add(service)
+                raise
         await self._read_back()
 
     async def _read_back(self) -> None:
@@ -126,7 +133,7 @@ class Rounds:
         known to be right."""
         now_s = self._time.now_s()
         for service in sorted(self._declared.found):
-            for at in self._targets.all:
+            for at in self._targets.of(service):
                 digest = self._newest(service, at)
                 if not digest or not at.is_readable or now_s - _verified_s(service, at) < VERIFY_S:
                     continue
@@ -146,7 +153,7 @@ class Rounds:
 
     def copies(self, service: str) -> tuple[Copies, ...]:
         """Only where there is more than the hub."""
-        found = self._targets.all if self._targets.others else ()
+        found = self._targets.of(service) if self._targets.others else ()
         return tuple(self._copies(service, at) for at in found)
 
     def _copies(self, service: str, at: Target) -> Copies:

@@ -13,7 +13,7 @@ class Sources:
 
     def has_data(self, wanted: Wanted) -> bool:
         """A volume that a dump stands for has data once its program has served: before that it may be half made."""
-        if backup_key.node_of(wanted.service):
+        if not backup_key.is_of_service(wanted.service):
             return True
         if wanted.dumped and self._records.of(wanted.service).serving is None:
             return False

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
+from holdfast.agent.backups.own_receipts import OwnReceipts
 from holdfast.agent.backups.store import Store
 from holdfast.errors import Corrupt, Failed
 from holdfast.model.backup import VerifiedReceipt
 from holdfast.model.backup_key import BackupKey
 from holdfast.model.backup_report import BackupMade
 from holdfast.ports.identity_key import IdentityKey
-from holdfast.trust import receipts
-
-READ = 20  # the newest ones: damaged or foreign ones hide no older one
 
 
 class Choosing:
@@ -27,8 +25,7 @@ class Choosing:
     ) -> None:
         self._store = store
         self._primary = primary
-        self._key = key
-        self._fleet, self._node = node
+        self._own = OwnReceipts(key, node)
         self._last = last
 
     def newest(self, service: str) -> str:
@@ -43,7 +40,7 @@ class Choosing:
             return await self._store.named(service, digest)
         last = self._last(service)
         keys = await self._keys(service, last.digest if last is not None else "")
-        newest = await self._newest(service, keys)
+        newest = await self._own.newest(self._store, keys, last.digest if last is not None else "")
         if last is None and newest is None:
             raise Failed(
                 f"{service} has no backup yet", remedy=f"holdfast backup {service} --wait", code="no_backup_yet"
@@ -72,13 +69,3 @@ class Choosing:
     async def is_stored(self, found: VerifiedReceipt) -> bool:
         keys = await self._store.receipts(found.receipt.service)
         return any(key.digest == found.digest for key in keys)
-
-    async def _newest(self, service: str, keys: Sequence[BackupKey]) -> VerifiedReceipt | None:
-        """That this node signed: a target may claim anything else."""
-        for key in reversed(keys[-READ:]):
-            try:
-                content = await self._store.read_receipt(key)
-                return receipts.verify(content, self._fleet, service, {self._node: self._key.line})
-            except Corrupt:
-                continue
-        return None

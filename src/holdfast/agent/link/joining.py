@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from holdfast.agent.keeper import Say
 from holdfast.agent.link import salvage
+from holdfast.agent.link.succession import Succession
 from holdfast.agent.membership import Membership
 from holdfast.errors import Conflict
 from holdfast.model.checkin import JoinAnswer, JoinRequest
@@ -23,12 +24,14 @@ class Joining:
         arch: str,
         say: Say,
         confirmed: Callable[[], None],
+        succession: Succession,
     ) -> None:
         self._link = link
         self._acceptance = acceptance
         self._arch = arch
         self._say = say
         self._confirmed = confirmed
+        self._succession = succession
         self.member = member
 
     async def join(self) -> JoinAnswer:
@@ -40,6 +43,7 @@ class Joining:
                 await self.hand_over()
             raise
         if not answer.accepted:
+            self._succession.heard(answer.successor)
             raise Conflict(
                 f"the hub did not admit {me.node} to the fleet",
                 remedy=f"`holdfast node invite {me.node}`, then `holdfast agent join TOKEN`",

@@ -1,5 +1,7 @@
 """Which moves the revision in force has for this node."""
 
+from collections.abc import Callable
+
 from msgspec import UNSET, Struct
 
 from holdfast.agent.keeper import Revision
@@ -24,14 +26,19 @@ class Moving(Struct, frozen=True):
 
 
 class Declarations:
-    def __init__(self) -> None:
+    """`is_bare`: the service was on another machine under this name in this epoch: nothing of that move comes here."""
+
+    def __init__(self, is_bare: Callable[[str, int], bool]) -> None:
+        self._is_bare = is_bare
         self.out: dict[str, Moving] = {}
         self.into: dict[str, Moving] = {}
+        self.awaited: dict[str, Entry] = {}  # by name: services that wait for their data
         self.number = 0
 
     def follow(self, revision: Revision) -> None:
         manifest, node = revision.manifest, revision.node.name
         self.number = revision.number
+        self.awaited = {address.partition(".")[2]: entry for address, entry in revision.awaited.items()}
         self.out = {
             moving.service: moving
             for address, entry in manifest.handover.items()
@@ -43,7 +50,8 @@ class Declarations:
             if entry.move is not UNSET
             and not entry.move.kept
             and (moving := _moving(address, entry, manifest.peers.get(entry.move.source))) is not None
-            and moving.source != node
+            and (moving.source != node or entry.move.backup)
+            and not self._is_bare(moving.service, moving.epoch)
             and moving.service not in self.out  # it came here once, and runs until it is handed over
         }
 

@@ -1,7 +1,7 @@
 """Keep the moves of this node going: those away from it, those to it, and those that begin with a backup."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from holdfast.agent.keeper import Revision
@@ -14,7 +14,7 @@ from holdfast.errors import Failed, HoldfastError
 
 AGAIN_S, AGAIN_S_MAX = 1.0, 10.0  # after trouble
 TICK_S = 60.0
-TROUBLE = "move_waits"
+TROUBLE, BARE = "move_waits", "no_data_yet"
 
 
 class Moves:
@@ -23,13 +23,21 @@ class Moves:
     name = "moves"
 
     def __init__(
-        self, *, works: Works, section: Section, progress: MoveProgress, keeping: Keeping, report: Callable[[], None]
+        self,
+        *,
+        works: Works,
+        section: Section,
+        progress: MoveProgress,
+        keeping: Keeping,
+        report: Callable[[], None],
+        node: str,
     ) -> None:
         self._works = works
         self._state = section
         self._progress = progress
         self._keeping = keeping
         self._report = report
+        self._node = node
         self._bell = asyncio.Event()
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._section = MovesReport()
@@ -39,6 +47,10 @@ class Moves:
         self._works.follow(revision)
         self._bell.set()
 
+    def is_sure(self) -> bool:
+        """Whether this node knows what it handed over: only then services with data start after a boot."""
+        return self._works.is_sure()
+
     def section(self) -> MovesReport:
         return self._section
 
@@ -46,8 +58,20 @@ class Moves:
         """Something that is reported may have changed."""
         section = self._state.now()
         if section != self._section:
+            self._tell_bare(self._section.bare, section.bare)
             self._section = section
             self._report()
+
+    def _tell_bare(self, before: Collection[str], now: Collection[str]) -> None:
+        for service in set(before) - set(now):
+            self._keeping.findings.clear(BARE, f"service.{service}")
+        for service in now:
+            self._keeping.findings.add(
+                BARE,
+                f"this machine took the place of another one and has no data of {service}, so {service} is not started",
+                f"holdfast migrate --all --from {self._node} --to {self._node}",
+                f"service.{service}",
+            )
 
     async def run(self) -> None:
         try:

@@ -2,33 +2,36 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from msgspec.structs import replace
 
 from holdfast.agent.backups.store import Store
 from holdfast.agent.moves.declared import Moving
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model import backup_key
 from holdfast.model.backup_key import FLEET_DIGITS, BackupKey
-from holdfast.model.move import EPOCH, FORMAT, READY, Pass, Ready, epoch_of
+from holdfast.model.move import EPOCH, FORMAT, LAST, READY, Pass, Ready, epoch_of
 from holdfast.ports.backup_target import BackupTarget, Prunable
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.trust import moves
 
-LAST = 4_999  # word of the target: it has all
-
 
 class Passage:
-    """`target` stores objects for this move, at the hub or at the other node; `pause` waits for a word, and no longer
+    """`target` stores objects for this move, at `hub` or at the other node; `pause` waits for a word, and no longer
     than it is told."""
 
     def __init__(
         self,
         target: BackupTarget,
+        hub: BackupTarget,
         key: IdentityKey,
         fleet: str,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.pause = pause
         self._target = target
+        self._hub = hub
         self._key = key
         self._fleet = fleet
         self.objects = Store(target, fleet)
@@ -70,18 +73,48 @@ class Passage:
                     continue
         return None
 
+    async def own(self, moving: Moving) -> tuple[bytes, Pass] | None:
+        """The last handover that this node signed as the source, and that its books may have lost. The target's door
+        has it until the move is over, the hub from then on: one that answers is enough."""
+        with suppress(HoldfastError):
+            if (found := await self._own_at(self._hub, moving)) is not None:
+                return found
+        return await self._own_at(self._target, moving)
+
+    async def _own_at(self, place: BackupTarget, moving: Moving) -> tuple[bytes, Pass] | None:
+        for key in reversed(await self._words(moving, 0, READY, place)):
+            content = await place.get(key.text)
+            with suppress(Corrupt):
+                word = moves.passed(content or b"", self.meant(moving), self._key.line).word
+                if content is not None and word.is_last:
+                    return content, word
+        return None
+
+    async def close(self, moving: Moving, handover: bytes) -> None:
+        """The target has all: this node stores at the hub that it handed over, for itself after its state was put
+        back. It stays there as long as the revision has this move."""
+        word = moves.passed(handover, self.meant(moving), self._key.line).word
+        content = self.signed(replace(word, number=LAST, taken=True))
+        await self._hub.put(self._closing(moving, content), content)
+
+    def _closing(self, moving: Moving, content: bytes) -> str:
+        return backup_key.receipt(self._fleet, moving.service, moving.epoch * EPOCH + LAST, content)
+
     async def empty(self, moving: Moving, prunable: Callable[[str], Prunable]) -> None:
-        """Delete what this move and earlier ones of the service left here; words last: they say that it is over."""
+        """Delete what this move and earlier ones of the service left here, but for the closing word; words last: they
+        say that it is over."""
+        closing = moving.epoch * EPOCH + LAST
         found = [key for key in await self.objects.objects(moving.service) if epoch_of(key) <= moving.epoch]
         for key in sorted(found, key=lambda key: key.kind == "receipts"):
-            await self._target.delete(key.text, prunable(key.text))
+            if (key.kind, key.sequence) != ("receipts", closing):
+                await self._target.delete(key.text, prunable(key.text))
 
     def meant(self, moving: Moving) -> Pass:
         nodes = moving.source, moving.target
         return Pass(FORMAT, self._fleet, moving.service, moving.epoch, *nodes, 0, "", 0, 0, 0)
 
-    async def _words(self, moving: Moving, first: int, end: int) -> list[BackupKey]:
-        found = await self._target.list(f"{self._fleet[:FLEET_DIGITS]}/{moving.service}/receipts/")
+    async def _words(self, moving: Moving, first: int, end: int, place: BackupTarget | None = None) -> list[BackupKey]:
+        found = await (place or self._target).list(f"{self._fleet[:FLEET_DIGITS]}/{moving.service}/receipts/")
         keys = (backup_key.parse(one.key) for one in found)
         begin = moving.epoch * EPOCH
         return sorted(

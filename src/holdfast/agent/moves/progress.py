@@ -36,7 +36,7 @@ class MoveProgress:
         known = self._known.get(moving.service)
         if known is not None and known.epoch == moving.epoch:
             return known
-        role: Literal["source", "target"] = "source" if moving.source == self._node else "target"
+        role: Literal["source", "target"] = "target" if moving.target == self._node else "source"
         peer = moving.target if role == "source" else moving.source
         return MoveState(moving.service, moving.epoch, role, peer)
 

@@ -13,6 +13,7 @@ from holdfast.reconcile import moves as rules
 
 class MovesReport(Struct, frozen=True, omit_defaults=True):
     moves: tuple[MoveState, ...] = ()
+    bare: tuple[str, ...] = ()
 
     def shorter(self, stage: Stage) -> "MovesReport":
         return MovesReport() if stage == "nothing" else self
@@ -28,7 +29,9 @@ class Section:
         """What the revision in force does not have is not shown any more."""
         every = {**self._declared.out, **self._declared.into}
         self._progress.only(set(every))
-        return MovesReport(tuple(self._state(moving) for _, moving in sorted(every.items())))
+        awaited = self._declared.awaited.items()
+        bare = tuple(name for name, entry in sorted(awaited) if self._books.is_bare(name, entry.epoch))
+        return MovesReport(tuple(self._state(moving) for _, moving in sorted(every.items())), bare)
 
     def _state(self, moving: Moving) -> MoveState:
         out, into = self._books.out(moving.service), self._books.into(moving.service)

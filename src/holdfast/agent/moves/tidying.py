@@ -61,6 +61,7 @@ class Tidying:
         if book is None:
             return
         if book.is_taken and moving is not None and moving.epoch == book.epoch:
+            await self._passage.close(moving, book.handover)
             await self._passage.empty(moving, lambda key: self._prunable(service, key))
         await self._packing.forget(service)
         if self._books.out(service) == book:

@@ -51,6 +51,10 @@ class Works:
             if service not in self._declared.out:
                 self._handing_over.release(service)
 
+    def is_sure(self) -> bool:
+        """Whether this node knows of each service that it hands over whether it did so."""
+        return all(self._handing_over.looking_back.is_sure(moving) for moving in self._declared.out.values())
+
     def services(self) -> list[str]:
         """Those that moved, or move."""
         return self._books.services()
@@ -61,10 +65,18 @@ class Works:
             out = self._books.out(moving.service)
             if out is not None and out.epoch == moving.epoch and not out.is_taken:
                 found[_key(moving, "out")] = moving, partial(self._handing_over.run, moving)
+        turn = self._turn()
         for moving in self._declared.into.values():
+            if moving.move.turn > turn:
+                continue
             into = self._books.into(moving.service)
             is_over = into is not None and into.epoch == moving.epoch and (into.is_told or bool(moving.move.backup))
-            if rules.awaits(moving.entry, into) or not is_over:
+            if self._books.may_stay(moving.service, moving.epoch):
+                found[_key(moving, "ask")] = (
+                    moving,
+                    partial(self._handing_over.looking_back.ask_before_it_stays, moving),
+                )
+            elif rules.awaits(moving.entry, into) or not is_over:
                 work = self._restored.run if moving.move.backup else self._receiving.run
                 found[_key(moving, "into")] = moving, partial(work, moving)
         for service in self._books.services():
@@ -73,6 +85,14 @@ class Works:
             if self._tidying.owes_into(service):
                 found[service, 0, "tidy into", ""] = None, partial(self._tidying.into, service)
         return found
+
+    def _turn(self) -> int:
+        """The lowest of a service that has not arrived: services that this node restores come one after another."""
+        into = self._declared.into.values()
+        return min((one.move.turn for one in into if one.move.turn and self._awaits(one)), default=0)
+
+    def _awaits(self, moving: Moving) -> bool:
+        return rules.awaits(moving.entry, self._books.into(moving.service))
 
 
 def _key(moving: Moving, work: str) -> Key:

@@ -12,7 +12,7 @@ from holdfast.agent.time import NodeTime
 from holdfast.errors import TryLater
 from holdfast.gate import facts
 from holdfast.gate.acts import ACT_OF
-from holdfast.gate.authority import NOBODY, Authority, by_order
+from holdfast.gate.authority import UNSIGNED, Authority, by_order
 from holdfast.gate.decide import Deed, Park, decide
 from holdfast.model.order import ACTIONS, HubOrder, Refusal, SignedOrder, VerifiedOrder
 from holdfast.ports.journal import Journal
@@ -97,7 +97,7 @@ class OrderGate:
         refusal = rules.hub_may(order, self._node, recent, now_s)
         if refusal is None and order.action not in self._built:
             refusal = Refusal("not_built", f"this release cannot {order.action} yet", "holdfast --help")
-        refusal = refusal or self._gate(order.action, self.target_of(order), NOBODY)
+        refusal = refusal or self._gate(order.action, self.target_of(order), UNSIGNED)
         if refusal is None and ACTIONS[order.action].hub_per_hour:
             self._count(fact, recent, now_s)
         return refusal

@@ -14,6 +14,7 @@ from holdfast.cli import state_directory
 from holdfast.cli.agent import agent_state
 from holdfast.cli.agent.agent_home import AgentHome
 from holdfast.cli.flags import Parser
+from holdfast.cli.secrets import secret_opening
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Corrupt, Invalid, Unreachable
 from holdfast.model import ssh_key
@@ -26,10 +27,18 @@ The token is a secret until it is used: any machine that has it can join as this
 the command line, so prefer - (standard input) or --token-file. The machine creates its own key, which never leaves it;
 --host-key uses the SSH host key instead. Repeating the command is safe, also after a crash.
 
+--replace NODE is for the machine that takes the place of a lost one. It starts no service of the node whose data is in
+backups before that is restored. With a token (of `holdfast node invite NODE --replace`) an operator then runs `holdfast
+migrate --all --from NODE --to NODE`. Without one it needs the fleet directory, your key (--key or ssh-agent, grade
+destroy) and your age identity here: the command signs the invite, joins, waits for the agent, and restores every
+service in order. A node that is alive is not replaced.
+
 examples:
   holdfast node invite w1 | ssh w1 holdfast agent join -
   holdfast agent join --token-file /run/token --state-dir /var/lib/holdfast/agent
   holdfast agent join - --host-key /etc/ssh/ssh_host_ed25519_key
+  holdfast agent join --replace w1 --fleet /root/fleet --yes
+  holdfast node invite w1 --replace | ssh w1 holdfast agent join --replace w1 -
 """
 
 SEEN = "every user of this machine can see the token on the command line"
@@ -40,18 +49,22 @@ def declare(parser: Parser) -> None:
     parser.add_argument("--token-file", metavar="FILE", help="read the token from this file; - reads stdin")
     parser.add_argument("--host-key", metavar="FILE", help="use this Ed25519 SSH host key as the node's key")
     parser.add_argument("--address", metavar="ADDRESS", default="", help="address at which other nodes reach this node")
+    parser.add_argument("--replace", metavar="NODE", default="", help="take the place of this node's lost machine")
+    secret_opening.declare(parser, "with --replace and no token: your age identity")
     agent_state.declare_state_dir(parser)
 
 
 def run(args: Namespace, box: Toolbox) -> int:
+    args.replace = args.replace.removeprefix("node.")
+    if args.replace and args.token is None and args.token_file is None:
+        from holdfast.cli.agent import replacing  # the rest of the command line
+
+        return replacing.run(args, box)
     token = decode_token(token_text(args.token, args.token_file, box))
+    _refuse_other(token, args.replace)
     if args.token not in (None, "-") and not args.json:  # with --json standard error is for JSON alone
         box.terminal.warn(f"{SEEN}; better: agent join -")
-    member, key = prepare(token, args.state_dir, args.address, args.host_key, box)
-    if not member.joined:
-        asyncio.run(_ask(member, key, box.agents.at(args.state_dir)))
-        member = replace(member, joined=True)
-        agent_state.write(args.state_dir, member, box)
+    member, key = joined(token, args, box)
     said = {
         "node": member.node,
         "fleet": member.fleet,
@@ -64,7 +77,31 @@ def run(args: Namespace, box: Toolbox) -> int:
     else:
         box.terminal.say(f"This machine is now node {member.node}; its key is {said['fingerprint']}")
         box.terminal.remark(f"Next: holdfast agent run --state-dir {quote(args.state_dir)}")
+        if args.replace:
+            there = f"holdfast migrate --all --from {member.node} --to {member.node}"
+            box.terminal.remark(f"Then an operator restores its services: {there}")
     return 0
+
+
+def joined(token: JoinToken, args: Namespace, box: Toolbox) -> tuple[Membership, IdentityKey]:
+    member, key = prepare(token, args.state_dir, args.address, args.host_key, box, bool(args.replace))
+    if not member.joined:
+        asyncio.run(_ask(member, key, box.agents.at(args.state_dir)))
+        member = replace(member, joined=True)
+        agent_state.write(args.state_dir, member, box)
+    return member, key
+
+
+def _refuse_other(token: JoinToken, node: str) -> None:
+    """--replace says what the token must be for."""
+    invite = decode_invite(token.invite.invite)
+    if node and (invite.node != node or not invite.replaces):
+        what = f"is for {invite.node}" if invite.node != node else f"replaces no key of {node}"
+        raise Invalid(
+            f"--replace {node}, and the token {what}",
+            remedy=f"make one that does: holdfast node invite {node} --replace",
+            code="other_token",
+        )
 
 
 def token_text(word: str | None, path: str | None, box: Toolbox) -> str:
@@ -86,7 +123,7 @@ def token_text(word: str | None, path: str | None, box: Toolbox) -> str:
 
 
 def prepare(
-    token: JoinToken, state_dir: str, address: str, host_key: str | None, box: Toolbox
+    token: JoinToken, state_dir: str, address: str, host_key: str | None, box: Toolbox, restores: bool = False
 ) -> tuple[Membership, IdentityKey]:
     """Write the key and the signed join request to disk before sending them, so that a retry sends the same bytes."""
     invite = decode_invite(token.invite.invite)
@@ -111,7 +148,7 @@ def prepare(
                 known, hub=token.hub, hub_key=token.hub_key, head=token.head, address=address or known.address
             )
         else:
-            member = members.enrol(token, home.once(token.once), key, box.clock.now_s(), address)
+            member = members.enrol(token, home.once(token.once), key, box.clock.now_s(), address, restores)
         agent_state.write(state_dir, member, box)
     return member, key
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, TypeVar
 
 from holdfast.cli.backups import backup_view
+from holdfast.cli.hub import show_finding
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.tools import Toolbox
@@ -48,6 +49,15 @@ def awaited(find: Find[T], what: What, service: str, node: str, until_s: float, 
     """The first that it finds in a report of the node. `what`: the noun that may not be over in time."""
     assert isinstance(view.hub, FleetReader), "a ledger directory takes no orders"
     poll = ReportPoll(view.hub, view.applied, (node,), box)
+    try:
+        return _found(find, what, service, node, until_s, poll, box)
+    except KeyboardInterrupt:
+        shown = show_finding.for_pasting(f"holdfast backup list {service}", box.terminal)
+        box.terminal.remark(f"Stopped waiting. The {what} of {service} goes on on {node}; its end: {shown}")
+        raise
+
+
+def _found(find: Find[T], what: What, service: str, node: str, until_s: float, poll: ReportPoll, box: Toolbox) -> T:
     while True:
         report = poll.look().get(node)
         end = find(report) if report is not None else None

@@ -29,13 +29,16 @@ examples:
   holdfast backup web --wait
   holdfast backup web --wait --timeout 2h --json
   holdfast backup node.edge1        # the certificates and the proxy state of a node itself
+  holdfast backup hub.hub1 --wait   # the hub's own sealed file, which its node hub1 keeps on storage targets
 """
 
 ACTION: Final = "backup"
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml), or node.NAME")
+    parser.add_argument(
+        "service", metavar="SVC", help="name of the service (services/NAME.toml), or node.NAME, or hub.NAME"
+    )
     parser.add_argument("--wait", action="store_true", help="wait until the backup is stored and signed for")
     order_and_wait.declare_shared(parser)
 
@@ -45,7 +48,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     service = args.service.removeprefix("service.")
     node, target = backed_up.home(service, view), backup_key.address(service)
     until_s = box.clock.monotonic_s() + order_sign.seconds(args.timeout, "--timeout")
-    given = order_and_wait.ordered(ACTION, target, (node,), {}, view, args, box)
+    what = {"what": "hub"} if backup_key.hub_of(service) else {}
+    given = order_and_wait.ordered(ACTION, target, (node,), what, view, args, box)
     if args.detach:
         return order_results.show_detached(ACTION, target, given, args, box)
     ended = order_and_wait.ended(given, view, args, box)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.cli import tables
-from holdfast.cli.backups import backup_view, drill_view
+from holdfast.cli.backups import backup_view, drill_view, hub_copies
 from holdfast.cli.backups.backup_view import Copy, Found
+from holdfast.cli.backups.hub_copies import HubCopy
 from holdfast.cli.flags import Parser
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
@@ -27,7 +28,8 @@ are no longer applied are listed too; those of nodes themselves (certificates, p
 SIZE is that of the files; STORED is what the sealed objects take, which backups of one service share. PROVEN is the age
 of the last drill that restored this backup and found the service healthy on it; FAILED: the last drill could not
 restore it. COPIES are the targets that have the backup: the hub, as this command reads it, and the others as the node
-of the service reports them. A copy on the machine of the data counts as none.
+of the service reports them. A copy on the machine of the data counts as none. hub.NAME is the newest file of the hub,
+as its node reports it: it lies on storage targets, and not at the hub.
 
 examples:
   holdfast backup list
@@ -47,6 +49,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     rows = backup_view.found(view, service)
     states = {name: one for name, one in backup_view.states(view).items() if service in ("", name)}
     drills, now_s = drill_view.states(view), box.clock.now_s()
+    hubs = [one for one in hub_copies.found(view.applied, view.nodes) if service in ("", one.name)]
     copies = {row.key: backup_view.copies(view, row.proven, states) for row in rows if row.proven is not None}
     if args.json:
         document = {
@@ -66,11 +69,13 @@ def run(args: Namespace, box: Toolbox) -> int:
                 }
                 for name, (node, state) in sorted(states.items())
             ],
+            "hub": [one for one in hub_copies.documents(view.applied, view.nodes) if service in ("", one["service"])],
             "targets": [{"node": node, **msgspec.to_builtins(one)} for node, one in backup_view.targets(view)],
         }
         box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     cells = [_cells(row, drills.get(row.key.service), now_s, copies[row.key]) for row in rows if row.proven is not None]
+    cells += [_hub_cells(one) for one in hubs if one.state.last is not None]
     for line in tables.lines(cells, box.terminal, HEADS, tail=True):
         box.terminal.say(line)
     if not cells:
@@ -80,7 +85,8 @@ def run(args: Namespace, box: Toolbox) -> int:
             box.terminal.remark(f"Unproven: {row.doubt}")
     for name, (node, state) in sorted(states.items()):
         same = "; on the machine of its data, so it counts as no copy" if _is_same_machine(view, node, state) else ""
-        last = "" if backup_key.node_of(name) else f"; last proven {drill_view.words(drills.get(name), now_s)}"
+        is_drilled = backup_key.is_of_service(name)
+        last = f"; last proven {drill_view.words(drills.get(name), now_s)}" if is_drilled else ""
         red = f"; {words}" if (words := drill_view.red(drills.get(name))) else ""
         box.terminal.remark(f"{name}: {_words(state, node, now_s)}{last}{red}{same}")
     for node, target in backup_view.targets(view):
@@ -91,6 +97,8 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 def _is_same_machine(view: FleetView, node: str, state: BackupState) -> bool:
     """The newest backup lies on the machine of the data only."""
+    if backup_key.hub_of(state.service) and state.last is None:
+        return False
     return backup_view.is_hub(view, node) and not backup_copies.elsewhere(state, is_on_hub=True)
 
 
@@ -109,6 +117,15 @@ def _cells(row: Found, drill: DrillState | None, now_s: float, copies: Sequence[
         _proven(row.proven.digest, drill, now_s),
         ", ".join(str(one) for one in copies),
     )
+
+
+def _hub_cells(one: HubCopy) -> tuple[str, ...]:
+    """The newest one, as its node reports it."""
+    last = one.state.last
+    assert last is not None
+    copies = [name if name in one.elsewhere else f"{name} (same machine)" for name in one.targets]
+    words = (one.name, last.id, rfc3339(last.made_s), one.node, str(last.files))
+    return (*words, size(last.size_bytes), size(last.stored_bytes), last.cause, "-", ", ".join(copies))
 
 
 def _proven(digest: str, drill: DrillState | None, now_s: float) -> str:

@@ -16,8 +16,8 @@ from holdfast.model.backup_key import FLEET_DIGITS
 from holdfast.ports.hub_link import BackupReader
 
 DETAILS = """\
-Fetches every object of the backup from the hub and compares its digest with the receipt. It opens nothing, so it needs
-no key. Without ID it reads the newest backup.
+Fetches every object of the backup from the hub and compares its digest with the receipt; so is the sealed key, without
+which nothing of it can be read. It opens nothing, so it needs no identity. Without ID it reads the newest backup.
 Exit 0: every byte is there and right; 7: something is damaged or missing.
 
 examples:
@@ -41,6 +41,10 @@ def run(args: Namespace, box: Toolbox) -> int:
     receipt, flaws = one.receipt, list[str]()
     above = f"{receipt.fleet[:FLEET_DIGITS]}/{receipt.service}/g{receipt.generation}"
     objects = [("manifests", receipt.manifest), *(("packs", pack) for pack in receipt.packs)]
+    try:
+        backup_view.keys_of(hub, receipt)
+    except Corrupt as trouble:
+        flaws.append(trouble.message)
     for number, (kind, stored) in enumerate(objects, 1):
         try:
             _read(hub, f"{above}/{kind}/{stored.digest}", stored)

@@ -1,6 +1,7 @@
 """Backups that a hub stores, each proven by the signature of the node that made it."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -8,7 +9,7 @@ from msgspec import UNSET, Struct
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.timestamps import rfc3339
-from holdfast.errors import Conflict, Corrupt, Invalid
+from holdfast.errors import Conflict, Corrupt, HoldfastError, Invalid
 from holdfast.model import backup_key
 from holdfast.model.applied import recorded_key
 from holdfast.model.backup import Receipt, VerifiedReceipt
@@ -16,7 +17,8 @@ from holdfast.model.backup_key import FLEET_DIGITS, BackupKey
 from holdfast.model.backup_report import BackupState, BackupStates, TargetReport
 from holdfast.model.storage_target import HUB
 from holdfast.ports.hub_link import BackupReader
-from holdfast.trust import receipts
+from holdfast.trust import enrolment, receipts
+from holdfast.trust.enrolment import Proven
 
 
 class Copy(Struct, frozen=True):
@@ -42,24 +44,37 @@ class Found(Struct, frozen=True):
 
 def reader(view: FleetView) -> BackupReader:
     if not isinstance(view.hub, BackupReader):
-        raise fleet_view.no_hub("backups", view.target)
+        raise fleet_view.no_hub("backups are stored", view.target)
     return view.hub
 
 
 def found(view: FleetView, service: str = "") -> list[Found]:
-    """By service, oldest first."""
+    """By service, oldest first. The hub stores no file of itself."""
+    if backup_key.hub_of(service):
+        return []
     hub, above = reader(view), view.applied.fleet_id[:FLEET_DIGITS]
     prefix = f"{above}/{service}/receipts/" if service else f"{above}/"
     keys = [backup_key.parse(one.key) for one in hub.backup_objects(prefix)]
-    nodes = dict(_keys(view))
+    known = _Known(view.applied.fleet_id, dict(_keys(view)), dict(_former(view)), _signed_for(view))
     stored = sorted((key for key in keys if key.kind == "receipts"), key=lambda key: (key.service, key.sequence))
-    return [_found(hub, key, view.applied.fleet_id, nodes) for key in stored]
+    return [_found(hub, key, known) for key in stored]
 
 
-def _found(hub: BackupReader, key: BackupKey, fleet: str, nodes: dict[str, str]) -> Found:
+class _Known(Struct, frozen=True):
+    """What proves a receipt: the key of its node, or of the machine before, or operators who signed for it."""
+
+    fleet: str
+    keys: dict[str, str]
+    former: dict[str, str]
+    signed_for: frozenset[str]  # digests
+
+
+def _found(hub: BackupReader, key: BackupKey, known: _Known) -> Found:
     try:
         content = content_of(hub, key)
-        return Found(key, receipts.verify(content, fleet, key.service, nodes))
+        if key.digest in known.signed_for:
+            return Found(key, receipts.named(content, key.digest, known.fleet, key.service))
+        return Found(key, receipts.verify(content, known.fleet, key.service, known.keys, known.former))
     except Corrupt as trouble:
         return Found(key, None, trouble.message)
 
@@ -77,17 +92,56 @@ def content_of(hub: BackupReader, key: BackupKey) -> bytes:
     return content
 
 
-def keys_of(hub: BackupReader, receipt: Receipt) -> Iterator[bytes]:
-    """The sealed key of its generation, once for each time that it was addressed."""
+def keys_of(hub: BackupReader, receipt: Receipt) -> list[bytes]:
+    """The sealed key of its generation, once for each time that it was addressed and is whole. Raises Corrupt if none
+    is: then no byte of the backup can be read."""
     prefix = f"{receipt.fleet[:FLEET_DIGITS]}/{receipt.service}/g{receipt.generation}/keys/"
+    found, damage = list[bytes](), None
     for stored in hub.backup_objects(prefix):
-        yield content_of(hub, backup_key.parse(stored.key))
+        try:
+            found.append(content_of(hub, backup_key.parse(stored.key)))
+        except Corrupt as trouble:
+            damage = trouble
+    if not found:
+        raise damage or Corrupt(
+            f"the key of generation {receipt.generation} of {receipt.service} is missing at the hub",
+            remedy=f"`holdfast backup list {receipt.service}` shows other backups",
+            code="object_missing",
+        )
+    return found
 
 
 def _keys(view: FleetView) -> Iterator[tuple[str, str]]:
     for name in view.applied.table.of_kind("node"):
         if line := recorded_key(view.applied, name):
             yield name, line
+
+
+def _former(view: FleetView) -> Iterator[tuple[str, str]]:
+    for name in view.nodes:
+        if (found := _replacement(name, view)) is not None:
+            yield name, found.invite.over
+
+
+def replaced_s(node: str, view: FleetView) -> float | None:
+    """When this machine took the place of another one; None: it did not."""
+    found = _replacement(node, view)
+    return float(found.joining.joined_s) if found is not None else None
+
+
+def _replacement(node: str, view: FleetView) -> Proven | None:
+    """By the invite of the machine that took the place of the one before."""
+    shown = view.nodes[node].view.enrolment if node in view.nodes else None
+    with suppress(HoldfastError):
+        found = enrolment.prove(shown, view.applied.fleet_id, view.applied.trust) if shown is not None else None
+        if found is not None and found.invite.node == node and found.invite.replaces and found.invite.over:
+            return found
+    return None
+
+
+def _signed_for(view: FleetView) -> frozenset[str]:
+    entries = view.applied.table.of_kind("service").values()
+    return frozenset(entry.move.backup for entry in entries if entry.move is not UNSET and entry.move.backup)
 
 
 def order(one: VerifiedReceipt) -> tuple[int, int]:
@@ -102,8 +156,20 @@ def proven(view: FleetView, service: str) -> list[VerifiedReceipt]:
 
 def named(view: FleetView, service: str, id: str) -> VerifiedReceipt:
     """By the beginning of its id; without one the newest that is proven."""
+    if backup_key.hub_of(service):
+        raise Invalid(
+            f"{service} is the file of the hub, which lies on storage targets, and not at the hub",
+            remedy="holdfast hub fetch STORAGE --list",
+            code="not_at_hub",
+        )
     rows = proven(view, service)
     if not rows:
+        if backup_key.address(service) not in view.applied.table.entries:
+            raise fleet_view.no_service(
+                service,
+                view.applied.table.of_kind("service"),
+                "in the applied revision, and the hub has no backup of it",
+            )
         raise Invalid(
             f"the hub stores no backup of {service} with a valid signature",
             remedy=f"to make one: holdfast backup {service} --wait; `holdfast backup list {service}` shows all",
@@ -138,7 +204,8 @@ def states(view: FleetView) -> dict[str, tuple[str, BackupState]]:
     rows = {}
     services = view.applied.table.of_kind("service").items()
     homes = [(name, entry.node if entry.node is not UNSET else "") for name, entry in services]
-    homes += [(backup_key.of_node(name), name) for name in view.applied.table.of_kind("node")]
+    own = (backup_key.of_node, backup_key.of_hub)
+    homes += [(of(name), name) for name in view.applied.table.of_kind("node") for of in own]
     for name, node in homes:
         one = view.nodes.get(node)
         section = one.section(BackupStates) if one is not None and not one.is_old else None

@@ -16,8 +16,9 @@ from holdfast.ports.sealing import CannotOpen
 
 
 def arguments(one: VerifiedReceipt, node: str, view: FleetView, args: Namespace, box: Toolbox) -> dict[str, str]:
-    """Of the order. The node that made the backup can open it."""
-    if node == one.receipt.node:
+    """Of the order. The machine that made the backup can open it."""
+    replaced_s = backup_view.replaced_s(node, view)
+    if node == one.receipt.node and (replaced_s is None or one.receipt.made_s > replaced_s):
         return {}
     plain = archive_key.written(opened(one, view, args, box))
     return {"key": box.keys.sealer().seal(plain, [recorded_key(view.applied, node)]).hex()}

@@ -11,6 +11,7 @@ from holdfast.model.backup_report import BackupState, BackupStates
 from holdfast.model.drill import DrillState
 from holdfast.model.duration import aged
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.status import moves
 
 CUSTODY = ("sealed", "hub")
 SHOWN = 10  # --json has all of them
@@ -44,7 +45,7 @@ def documents(applied: Applied, nodes: Mapping[str, VerifiedReport]) -> list[dic
 
 def _rows(applied: Applied, nodes: Mapping[str, VerifiedReport]) -> Iterator[Row]:
     """An old report counts: what was made and proven does not go away."""
-    homes = [(name, str(entry.node)) for name, entry in sorted(applied.table.of_kind("service").items())]
+    homes = sorted(moves.homes(applied.table, nodes).items())
     homes += [(backup_key.of_node(name), name) for name in sorted(applied.table.of_kind("node"))]
     for name, node in homes:
         one = nodes.get(node)

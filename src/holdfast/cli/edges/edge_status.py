@@ -129,6 +129,8 @@ def _lines(one: EdgeView, now_s: float) -> list[str]:
     if state.phase != "live" and (state.step or state.message):
         step = f"step {state.step!r}" if state.step else ""
         lines.append(f"  {state.phase:<11}  {': '.join(part for part in (step, state.message) if part)}")
+    if one.status == "moving" and state.former:
+        lines.append(f"  visitors     are served at {state.former}, where it was, until it works on {one.node}")
     if one.behind and one.status == one.behind:
         lines.append(f"  service      {_behind(one)}")
     address = f" at {state.address}:{state.port}" if state.address else ""

@@ -34,7 +34,7 @@ examples:
 
 def declare(parser: Parser) -> None:
     parser.add_argument("-o", "--out", metavar="FILE", help="save the plan to sign and apply it later, unchanged")
-    parser.add_argument("--explain", metavar="ADDRESS", help="explain the placement of this service (service.NAME)")
+    parser.add_argument("--explain", metavar="ADDRESS", help="explain the placement of this service (NAME)")
     declare_shared(parser)
 
 
@@ -90,10 +90,11 @@ def _next_step(found: Plan, applied: Applied | None, args: Namespace) -> str:
 def _explain(current: session.Session, args: Namespace, box: Toolbox) -> int:
     from holdfast.planning.explain import explain
 
-    chosen, others = explain(current.fleet, current.applied, session.inputs(current, args, box), args.explain)
+    address = args.explain if "." in args.explain else f"service.{args.explain}"
+    chosen, others = explain(current.fleet, current.applied, session.inputs(current, args, box), address)
     if args.json:
-        document = {"address": args.explain, "chosen": chosen, "rejected": list(others)}
+        document = {"address": address, "chosen": chosen, "rejected": list(others)}
         box.terminal.say_raw(msgspec.json.encode(document).decode())
     else:
-        box.terminal.say(block((f"{args.explain} → {chosen}", *(f"  {reason}" for reason in others))))
+        box.terminal.say(block((f"{address} → {chosen}", *(f"  {reason}" for reason in others))))
     return 0

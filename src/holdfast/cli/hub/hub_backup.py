@@ -7,14 +7,15 @@ from shlex import quote
 
 import msgspec
 
-from holdfast.cli.flags import Parser
+from holdfast.cli.flags import Parser, positive
 from holdfast.cli.hub.hub_init import STATE_DIR, declare_state_dir
 from holdfast.cli.sizes import counted, size
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Conflict, HoldfastError
+from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.hub.file.making import Made, made
 from holdfast.ledger.boot_findings import as_refusal
 from holdfast.model import hub_file
+from holdfast.model.hub_file import About
 
 DETAILS = """\
 Run on the hub's machine, as its user; the hub may be running. The file has the ledger (revisions, enrolments,
@@ -40,7 +41,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "--keep",
         metavar="N",
-        type=int,
+        type=positive,
         default=0,
         help="in a directory: remove all but the newest N (default: all stay)",
     )
@@ -49,11 +50,18 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     state_dir = args.state_dir or STATE_DIR
     is_directory = os.path.isdir(args.to)
+    if args.keep and not is_directory:
+        raise Invalid("--keep needs a directory", remedy="give one: holdfast hub backup --to DIR --keep N")
     if not is_directory and os.path.lexists(args.to):
         raise Conflict(f"{args.to} exists", remedy="choose another file, or a directory", code="exists")
+
+    def path(about: About) -> str:
+        return os.path.join(args.to, hub_file.name(about, _stamp(about.made_s))) if is_directory else args.to
+
     try:
         whole = made(
             state_dir,
+            path,
             files=box.files.hub(),
             reader=box.ledgers.reader,
             hub_key=box.keys.known_hub,
@@ -62,10 +70,8 @@ def run(args: Namespace, box: Toolbox) -> int:
         )
     except HoldfastError as trouble:
         raise as_refusal(trouble) from trouble
-    path = os.path.join(args.to, hub_file.name(whole.about, _stamp(whole.about.made_s))) if is_directory else args.to
-    box.disk.replace(path, whole.sealed, 0o600)
-    removed = _prune(args.to, whole, args.keep, box) if is_directory and args.keep > 0 else []
-    return _say(whole, path, removed, args, box)
+    removed = _prune(args.to, whole, args.keep, box) if args.keep else []
+    return _say(whole, removed, args, box)
 
 
 def _stamp(at_s: int) -> str:
@@ -73,22 +79,23 @@ def _stamp(at_s: int) -> str:
 
 
 def _prune(folder: str, whole: Made, keep: int, box: Toolbox) -> list[str]:
-    """Older files of this fleet, by the time in their names; the new one stays."""
-    ours = [
-        n for n in os.listdir(folder) if hub_file.NAME.fullmatch(n) and n.startswith(f"hub-{whole.about.fleet[:12]}-")
-    ]
-    old = sorted(ours)[:-keep]
+    """Older files of this fleet, by the time in their names. The new one stays, also if the clock was set back."""
+    mine, new = f"hub-{whole.about.fleet[:12]}-", os.path.basename(whole.path)
+    with os.scandir(folder) as found:
+        files = [one.name for one in found if one.is_file(follow_symlinks=False) and one.name.startswith(mine)]
+    others = sorted(name for name in files if hub_file.NAME.fullmatch(name) and name != new)
+    old = others[: max(len(others) - (keep - 1), 0)]
     for name in old:
         box.disk.remove(os.path.join(folder, name))
     return old
 
 
-def _say(whole: Made, path: str, removed: list[str], args: Namespace, box: Toolbox) -> int:
-    about = whole.about
+def _say(whole: Made, removed: list[str], args: Namespace, box: Toolbox) -> int:
+    about, path = whole.about, whole.path
     if args.json:
         body = {
             "file": os.path.abspath(path),
-            "size_bytes": len(whole.sealed),
+            "size_bytes": whole.size_bytes,
             "fleet": about.fleet,
             "head": about.head,
             "generation": about.generation,
@@ -97,7 +104,7 @@ def _say(whole: Made, path: str, removed: list[str], args: Namespace, box: Toolb
         }
         box.terminal.say_raw(msgspec.json.encode(body).decode())
         return 0
-    box.terminal.say(f"{path}: revision {about.head.number}, {size(len(whole.sealed))}.")
+    box.terminal.say(f"{path}: revision {about.head.number}, {size(whole.size_bytes)}.")
     box.terminal.say(f"Sealed to {', '.join(whole.operators)}. Keep it on another machine than the hub's.")
     if removed:
         box.terminal.say(f"Removed {counted(len(removed), 'older file')}.")

@@ -1,24 +1,27 @@
 """`holdfast hub restore FILE`: make a hub of a sealed file, whole or not at all."""
 
-import re
+import os
 from argparse import Namespace
+from collections.abc import Callable
 from shlex import quote
+from tempfile import TemporaryDirectory
+from typing import IO
 
 import msgspec
 
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet import session
+from holdfast.cli.hub import fleet_proof
 from holdfast.cli.hub.hub_init import STATE_DIR, declare_state_dir
 from holdfast.cli.hub.restore_signature import signed_generation
 from holdfast.cli.secrets import secret_opening
 from holdfast.cli.secrets.identity_file import identity_path
 from holdfast.cli.sizes import counted
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Invalid, NotPermitted
+from holdfast.errors import NotPermitted
 from holdfast.hub.file import restoring
 from holdfast.hub.file.restoring import Examined
-from holdfast.model import hub_file
-from holdfast.model.ids import DIGEST_PATTERN, Digest
+from holdfast.model.ids import Digest
 from holdfast.ports.hub_files import Staged
 from holdfast.ports.sealing import CannotOpen
 
@@ -49,7 +52,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="the file that `holdfast hub backup` made")
     declare_state_dir(parser)
     secret_opening.declare(parser, "your age identity, which opens the file")
-    parser.add_argument("--trust", metavar="FINGERPRINT", help="fleet id, if there is no fleet.lock in --fleet")
+    fleet_proof.declare(parser)
     parser.add_argument("--check", action="store_true", help="open and verify it, write nothing, sign nothing")
     parser.add_argument(
         "--generation",
@@ -67,13 +70,12 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    fleet = _fleet(args, box)
+    fleet = fleet_proof.fleet(args, box, f"holdfast hub restore {quote(args.file)}")
+    if args.check:
+        return _check(fleet, args, box)
     state_dir = args.state_dir or STATE_DIR
-    content = _opened(args, box)
-    with box.files.hub().unpacked(content, state_dir) as staged:
+    with box.files.hub().unpacked(_opening(args, box), state_dir) as staged:
         found = _examined(staged, fleet, box)
-        if args.check:
-            return _say(found, staged, None, args, box)
         signed = signed_generation(found, args, box)
         store = box.ledgers.store(staged.folder, create=False)
         try:
@@ -84,38 +86,31 @@ def run(args: Namespace, box: Toolbox) -> int:
         return _say(found, staged, state_dir, args, box)
 
 
-def _fleet(args: Namespace, box: Toolbox) -> Digest:
-    if args.trust is not None:
-        if not re.match(DIGEST_PATTERN, args.trust):
-            raise Invalid(
-                f"{args.trust!r} is not a fleet id",
-                remedy="`holdfast validate` prints the fleet id: 64 hexadecimal digits",
-                code="invalid_argument",
-            )
-        return Digest(args.trust)
-    lock = session.heads(args, box).lock()
-    if lock is None:
-        raise Invalid(
-            f"nothing says which fleet this hub is of: there is no fleet.lock in {args.fleet}",
-            remedy=f"holdfast hub restore {quote(args.file)} --fleet DIR; or --trust FINGERPRINT instead of --fleet",
-            code="fleet_unproven",
-        )
-    return Digest(lock.fleet)
+def _check(fleet: Digest, args: Namespace, box: Toolbox) -> int:
+    """Not where a hub is or will be: this machine may have one. It needs room for a while, at --state-dir or for
+    temporary files."""
+    with TemporaryDirectory(prefix="holdfast-hub-check-") as folder:
+        place = args.state_dir or os.path.join(folder, "hub")
+        with box.files.hub().unpacked(_opening(args, box), place) as staged:
+            return _say(_examined(staged, fleet, box), staged, None, args, box)
 
 
-def _opened(args: Namespace, box: Toolbox) -> bytes:
-    sealed = box.disk.read(args.file, hub_file.SEALED_BYTES_MAX)
-    if sealed is None:
-        raise Invalid(f"{args.file} does not exist", remedy="name the file that `holdfast hub backup` made")
+def _opening(args: Namespace, box: Toolbox) -> Callable[[IO[bytes]], None]:
     path = args.identity or identity_path(box.environ)
-    try:
-        return box.keys.opener(path).open(sealed)
-    except CannotOpen:
-        raise NotPermitted(
-            f"the identity in {path} cannot open {args.file}: it is not sealed to it, or it is damaged",
-            remedy="use another identity with --identity FILE, or another copy of the file",
-            code="cannot_open",
-        ) from None
+    opener = box.keys.opener(path)
+
+    def fill(into: IO[bytes]) -> None:
+        try:
+            with box.files.hub().opened(args.file) as sealed:
+                opener.open_stream(sealed, into)
+        except CannotOpen:
+            raise NotPermitted(
+                f"the identity in {path} cannot open {args.file}: it is not sealed to it, or it is damaged",
+                remedy="use another identity with --identity FILE, or another copy of the file",
+                code="cannot_open",
+            ) from None
+
+    return fill
 
 
 def _examined(staged: Staged, fleet: Digest, box: Toolbox) -> Examined:

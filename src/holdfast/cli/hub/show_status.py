@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from holdfast.cli.backups import proofs
+from holdfast.cli.backups import hub_copies, proofs
 from holdfast.cli.edges.edge_list import expires
 from holdfast.cli.hub_target import UNSERVED
 from holdfast.cli.nodes.node_list import describe
@@ -16,9 +16,10 @@ from holdfast.model.duration import aged
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.verified_report import VerifiedReport
 from holdfast.planning.protection import Unprotected, Why, unprotected
-from holdfast.status import backup_copies
+from holdfast.status import backup_copies, moves
 from holdfast.status.edges import views as edge_views
 from holdfast.status.edges.views import EdgeView
+from holdfast.status.moves import MoveObserved
 
 VOLUMES_SHOWN = 10  # --json has all of them
 
@@ -37,10 +38,12 @@ def document(shown: Shown, findings: list[StatusFinding]) -> dict[str, Any]:
     found["nodes"] = [describe(nodes[name], applied) for name in sorted(nodes)] if applied is not None else []
     found["services"] = _services(nodes, applied) if applied is not None else []
     found["copies"] = msgspec.to_builtins(copies(nodes, applied)) if applied is not None else []
+    found["moves"] = [_move(one) for one in _moves(nodes, applied)] if applied is not None else []
     found["ready"] = shown.ready
     volumes = _volumes(nodes, applied) if applied is not None else ()
     found["unprotected"] = msgspec.to_builtins(volumes)
     found["backups"] = proofs.documents(applied, nodes) if applied is not None else []
+    found["hub_file"] = hub_copies.documents(applied, nodes) if applied is not None else []
     found["only_copy_at_hub"] = backup_copies.only_at_hub(nodes, applied) if applied is not None else []
     return found
 
@@ -59,12 +62,36 @@ def lines(shown: Shown, running: bool, now_s: float) -> Iterator[str]:
         yield _public(public)
     if applied is not None:
         yield from proofs.lines(applied, nodes, now_s)
+    if applied is not None and nodes and running:
+        yield from hub_copies.lines(applied, nodes, now_s)
     if applied is not None and (volumes := _volumes(nodes, applied)):
         yield from _unprotected(volumes)
+    if applied is not None:
+        yield from (f"Moving: {one.words}" for one in _moves(nodes, applied))
     if applied is not None and (moved := stale(nodes, applied)):
         yield f"Copies of services that run elsewhere: {_few([_words(one) for one in moved])}; holdfast retired"
     if applied is not None and (only := backup_copies.only_at_hub(nodes, applied)):
         yield f"Services whose backups have their only copy at the hub: {_few(only)}; [[storage]] adds another place"
+
+
+def _moves(nodes: dict[str, VerifiedReport], applied: Applied) -> list[MoveObserved]:
+    return [moves.judge(one, nodes) for one in moves.under_way(applied.table, nodes)]
+
+
+def _move(one: MoveObserved) -> dict[str, Any]:
+    """Every key, also if empty: scripts rely on them."""
+    return {
+        "service": one.service,
+        "from": one.source or None,
+        "to": one.target,
+        "node": one.node,
+        "step": one.step,
+        "note": one.note,
+        "done_bytes": one.done_bytes,
+        "total_bytes": one.total_bytes,
+        "handed_over": one.handed_over,
+        "message": one.message,
+    }
 
 
 def _services(nodes: dict[str, VerifiedReport], applied: Applied) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from holdfast.cli.fleet import signing
 from holdfast.cli.fleet.commit_plan import commit, with_message
 from holdfast.cli.fleet.session import Standing
 from holdfast.cli.moves import one_service
+from holdfast.cli.moves.looking import look
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.sizes import counted
 from holdfast.cli.tools import Toolbox
@@ -21,7 +22,7 @@ Moved = dict[str, str]  # service → where it runs now
 
 def run(args: Namespace, box: Toolbox) -> int:
     """M-111: those that moved are not on that node any more, so the same command goes on where it stopped."""
-    _, view = one_service.look(args, box)
+    _, view = look(args, box)
     fleet_view.node(view, args.source, args)
     here = one_service.services_on(args.source, view.applied)
     core = [name for name in here if view.applied.service(name).tier == "core"]
@@ -37,7 +38,8 @@ def run(args: Namespace, box: Toolbox) -> int:
         try:
             moved[name] = _move(name, args, box)
         except HoldfastError as trouble:
-            raise _stopped(trouble, name, list(moved), every[number:]) from trouble
+            _tell_where(trouble, name, list(moved), every[number:])
+            raise
     if args.json:
         rows = [{"service": name, "to": node} for name, node in moved.items()]
         document = {"from": args.source, "moved": rows, "skipped": core, "success": True}
@@ -50,7 +52,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 def _move(name: str, args: Namespace, box: Toolbox) -> str:
     """Each is planned when its turn comes, on top of the moves before it."""
-    current, view = one_service.look(args, box)
+    current, view = look(args, box)
     found = one_service.planned(name, current, view, args, box)
     plan = found.plan
     (change,) = (one for one in plan.changes if one.address == f"service.{name}")
@@ -75,11 +77,9 @@ def carried(plan: Plan, current: Standing, args: Namespace, box: Toolbox, first:
             raise trouble
 
 
-def _stopped(trouble: HoldfastError, name: str, moved: list[str], left: list[str]) -> HoldfastError:
+def _tell_where(trouble: HoldfastError, name: str, moved: list[str], left: list[str]) -> None:
+    """It stays the error that it is."""
     so_far = f"; moved before: {', '.join(moved)}" if moved else ""
     more = f"; not begun: {', '.join(left)}" if left else ""
-    return type(trouble)(
-        f"stopped at {name}: {trouble.message}{so_far}{more}",
-        remedy=f"{trouble.remedy}; then the same command goes on",
-        code=trouble.code,
-    )
+    trouble.message = f"stopped at {name}: {trouble.message}{so_far}{more}"
+    trouble.remedy = f"{trouble.remedy}; then the same command goes on"

@@ -10,12 +10,13 @@ from holdfast.model.backup import VerifiedReceipt
 
 
 def sentence(one: VerifiedReceipt, node: str, view: FleetView, now_s: float) -> str:
-    """`node`: the one that has, or had, the data."""
+    """`node`: the one that has, or had, the data; "" if its machine does not come back."""
     receipt = one.receipt
     what = f"{size(receipt.size_bytes)} in {counted(receipt.files, 'file')}"
+    unless = f", unless {node} comes back" if node else ""
     return (
         f"starts with backup {one.id} (number {receipt.sequence}, made {rfc3339(receipt.made_s)}, {what}); "
-        f"{_beside(one, view)}; you lose at most {at_most(now_s - receipt.made_s)}, unless {node} comes back"
+        f"{_beside(one, view)}; you lose at most {at_most(now_s - receipt.made_s)}{unless}"
     )
 
 

@@ -5,7 +5,7 @@ from argparse import Namespace
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet.commit_plan import DETACH
 from holdfast.cli.fleet.plan import declare_message
-from holdfast.cli.moves import every_service, one_service
+from holdfast.cli.moves import every_service, one_service, replaced_node
 from holdfast.cli.secrets import secret_opening
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
@@ -26,6 +26,12 @@ service, grade destroy.
 --all moves every service of a node, one after another, and stops at the first that fails; the same command goes on.
 Services with tier = "core" belong to the hub node and are not moved.
 
+--all --from NODE --to NODE, the same node, is for a machine that took the place of a lost one (`holdfast agent join
+--replace NODE`): one revision records its key and certificate and names the backup that each service starts with. The
+node restores them one after another, tier = "core" first; one that fails holds up those after it, and `holdfast migrate
+SVC --to NODE --backup ID` chooses another backup. Data that is on the new machine already stays, and --force sets it
+aside. This needs grade destroy.
+
 Exit 0: it runs on the new node; 1: it failed there; 2: no such service or node; 3: not possible; 4: another signature
 is needed; 5: another move is under way; 6: not over in time, the nodes go on.
 
@@ -33,6 +39,7 @@ examples:
   holdfast migrate web --to w2
   holdfast migrate web --abort
   holdfast migrate --all --from w1 --to w2
+  holdfast migrate --all --from w1 --to w1
 """
 
 
@@ -64,6 +71,8 @@ def run(args: Namespace, box: Toolbox) -> int:
         raise _usage("--from is for --all: a service moves from where it is", "leave --from out, or give --all")
     if args.abort and (args.to or args.force or args.backup):
         raise _usage("--abort takes a move back: it goes to where it came from", "leave the other options out")
+    if args.all and args.source == args.to:
+        return replaced_node.run(args, box)
     return every_service.run(args, box) if args.all else one_service.run(args.service, args, box)
 
 

@@ -5,28 +5,30 @@ from typing import Any
 
 from msgspec import UNSET
 
-from holdfast.cli.fleet import session
 from holdfast.cli.fleet.commit_plan import carry_out, conclude
 from holdfast.cli.fleet.session import Standing
-from holdfast.cli.moves import pinned_file, planned_move, resealed, under_way
+from holdfast.cli.moves import pinned_file, planned_move, replaced_node, resealed, under_way
+from holdfast.cli.moves.looking import look
 from holdfast.cli.moves.planned_move import Planned
-from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.tools import Toolbox
 from holdfast.cli.waiting import outcome
 from holdfast.model.applied import Applied
 from holdfast.model.plan import Plan
 from holdfast.planning.move_target import home
-from holdfast.planning.moving import plan_abort
+from holdfast.planning.moving import came_from, plan_abort
 
 
 def run(service: str, args: Namespace, box: Toolbox) -> int:
     current, view = look(args, box)
     if args.abort:
-        back = plan_abort(service, view.applied, current.formats)
-        found = Planned(back, next(change.node for change in back.changes if change.address == f"service.{service}"))
+        node = came_from(service, view.applied)
+        sealed = resealed.for_node(service, node, view.applied, args, box)
+        found = Planned(plan_abort(service, view.applied, current.formats, sealed.contents), node, sealed)
     else:
         if args.to == (node := home(service, view.applied)):
+            if args.backup:
+                return replaced_node.again(service, args, box)
             return _follow(service, node, current, args, box)
         found = planned(service, current, view, args, box)
     last = (current.target, current.heads, args, box, None)
@@ -39,17 +41,8 @@ def written(service: str, found: Planned, view: FleetView, args: Namespace, box:
     return pinned | resealed.write(found.sealed, args, box)
 
 
-def look(args: Namespace, box: Toolbox) -> tuple[Standing, FleetView]:
-    current = session.standing(args, box, drafts=True)
-    if current.applied is None or current.hub is None:
-        raise session.nothing_applied(current.target)
-    view = fleet_view.look(args, box)
-    fleet_view.keeper(view, "services are moved")
-    return current, view
-
-
 def planned(service: str, current: Standing, view: FleetView, args: Namespace, box: Toolbox) -> Planned:
-    under_way.refuse(service, view, box)
+    under_way.refuse(service, view, box, with_backup=bool(args.backup))
     return planned_move.planned(service, current, view, args, box)
 
 

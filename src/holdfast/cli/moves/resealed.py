@@ -2,7 +2,7 @@
 
 import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -14,7 +14,8 @@ from holdfast.errors import NotPermitted
 from holdfast.model import canonical, sealed
 from holdfast.model.applied import Applied, recorded_key
 from holdfast.model.purpose import wrapped
-from holdfast.planning import moving
+from holdfast.model.revision import Entry
+from holdfast.planning import moving, replacing
 from holdfast.planning.secrets import nodes_of
 
 
@@ -24,17 +25,42 @@ class Resealed(Struct, frozen=True):
 
 
 def for_node(service: str, node: str, applied: Applied, args: Namespace, box: Toolbox) -> Resealed:
-    """Everything that cannot be opened is named at once, before anything moves."""
+    """For the node that this service moves to."""
+    entry = applied.table.entries[f"service.{service}"]
+    readers = {node, *entry.failover}
     names = moving.closed(service, node, applied)
+    return _resealed(node, names, lambda digest: readers | _readers(digest, applied, entry), applied, args, box)
+
+
+def for_machine(node: str, machine: Applied, args: Namespace, box: Toolbox) -> Resealed:
+    """For another machine in the place of a node: `machine` is the applied revision with its key."""
+    names = {name: digest for digest, name in replacing.closed(node, machine).items()}
+    return _resealed(node, names, lambda digest: _readers(digest, machine), machine, args, box)
+
+
+def _readers(digest: str, applied: Applied, without: Entry | None = None) -> set[str]:
+    users = [entry for entry in applied.table.entries.values() if digest in entry.secrets.values()]
+    return {one for entry in users if entry != without for one in nodes_of(entry)}
+
+
+def _resealed(
+    node: str,
+    names: Mapping[str, str],
+    readers: Callable[[str], set[str]],
+    applied: Applied,
+    args: Namespace,
+    box: Toolbox,
+) -> Resealed:
+    """Everything that cannot be opened is named at once, before anything moves."""
     contents, shut = {}, []
     for name, digest in names.items():
         try:
-            contents[digest] = _sealed(service, name, digest, node, applied, args, box)
+            contents[digest] = _sealed(name, digest, readers(digest), applied, args, box)
         except NotPermitted:
             shut.append(name)
     if shut:
         raise NotPermitted(
-            f"{node} cannot open these secrets of {service}, and your identity cannot either: {', '.join(shut)}",
+            f"{node} cannot open these secrets, and your identity cannot either: {', '.join(shut)}",
             remedy="use another one with --identity FILE, ask a colleague who can open them, or set new values: "
             + "; ".join(f"holdfast secret rotate {name}" for name in shut),
             code="secret_not_readable",
@@ -42,11 +68,8 @@ def for_node(service: str, node: str, applied: Applied, args: Namespace, box: To
     return Resealed(names, contents)
 
 
-def _sealed(service: str, name: str, digest: str, node: str, applied: Applied, args: Namespace, box: Toolbox) -> bytes:
+def _sealed(name: str, digest: str, readers: set[str], applied: Applied, args: Namespace, box: Toolbox) -> bytes:
     plain = secret_opening.open_file(applied.contents[digest], name, args, box)
-    users = [entry for entry in applied.table.entries.values() if digest in entry.secrets.values()]
-    moved = applied.table.entries[f"service.{service}"]
-    readers = {node, *moved.failover} | {one for entry in users if entry != moved for one in nodes_of(entry)}
     people = [str(one.recipient) for one in applied.trust.operators if one.recipient is not UNSET]
     keys = [key for one in sorted(readers) if (key := recorded_key(applied, one))]
     content = box.keys.sealer().seal(

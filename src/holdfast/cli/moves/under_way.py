@@ -9,10 +9,11 @@ from holdfast.errors import Conflict
 from holdfast.status import moves
 
 
-def refuse(service: str, view: FleetView, box: Toolbox) -> None:
-    """One move at a time: the data is at one of two nodes, and only its last move says at which."""
+def refuse(service: str, view: FleetView, box: Toolbox, with_backup: bool = False) -> None:
+    """One move at a time: the data is at one of two nodes, and only its last move says at which. A service that waits
+    for a backup has none yet, and may begin with a backup elsewhere."""
     one = moves.moves_of(view.applied.table).get(service)
-    if one is None:
+    if one is None or (with_backup and not one.source):
         return
     hub = fleet_view.keeper(view, "services are moved")
     seen, nodes = told(one, view.nodes, ReportPoll(hub, view.applied, tuple(one.nodes), box), box.clock)

@@ -56,7 +56,7 @@ def keeper(view: FleetView, what: str) -> FleetKeeper:
 def no_hub(what: str, target: str) -> Invalid:
     return Invalid(
         f"{what} only by a running hub, and {target} is a ledger directory",
-        remedy="name the hub: --hub https://HOST:9555",
+        remedy="name the hub: --hub https://HOST:9555; to make one: holdfast hub init --help",
         code="no_hub",
     )
 

@@ -17,6 +17,7 @@ from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, HoldfastError, Invalid, SignatureRequired
 from holdfast.model import canonical, duration
 from holdfast.model.applied import Applied, recorded_key
+from holdfast.model.duration import aged
 from holdfast.model.invite import (
     INVITE_S_MAX,
     Invite,
@@ -64,13 +65,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     if args.source:
         return _go_on(args, box)
-    valid_s = _seconds(args.expires)
-    view, pin = _fleet(args, box)
-    known = fleet_view.node(view, args.name, args)
-    _refuse_joined(known, args.name, args.replace, args)
-    invite, seed = _drafted(args, view.applied, known, valid_s, box)
-    draft = statement_file.of(statement_file.INVITE, canonical.encode(invite), view.applied.trust)
-    file = destroy_signature.signed(draft, view.applied.trust, args, box)
+    file, invite, seed, view, pin = _signed(args, box)
     try:
         _verified(file, view.applied, box)
     except SignatureRequired as trouble:
@@ -78,6 +73,30 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.output:
         return destroy_signature.enough(_kept(file, invite, seed, args, box), file, args, box)
     return _print(file, invite, seed, view, pin, args, box)
+
+
+def token(args: Namespace, box: Toolbox) -> JoinToken:
+    """For a machine that invites itself. Raises SignatureRequired where one signature is not enough."""
+    file, _, seed, view, pin = _signed(args, box)
+    _verified(file, view.applied, box)
+    return _token(file, seed, view, pin)
+
+
+def _signed(args: Namespace, box: Toolbox) -> tuple[StatementFile, Invite, bytes, FleetView, str]:
+    valid_s = _seconds(args.expires)
+    view, pin = _fleet(args, box)
+    known = fleet_view.node(view, args.name, args)
+    _refuse_joined(known, args.name, args.replace, args)
+    if args.replace and known.status == "healthy" and not args.json:
+        alive = f"{args.name} is alive: it reported {aged(known.age_s)} ago"
+        box.terminal.warn(f"{alive}; when another machine joins with this token, it is shut out and stops its services")
+    invite, seed = _drafted(args, view.applied, known, valid_s, box)
+    draft = statement_file.of(statement_file.INVITE, canonical.encode(invite), view.applied.trust)
+    return destroy_signature.signed(draft, view.applied.trust, args, box), invite, seed, view, pin
+
+
+def _token(file: StatementFile, seed: bytes, view: FleetView, pin: str) -> JoinToken:
+    return JoinToken(SignedInvite(file.content, file.signatures), seed, view.target, pin, view.applied.head)
 
 
 def _go_on(args: Namespace, box: Toolbox) -> int:
@@ -151,8 +170,7 @@ def _one_time_keys(invite: Invite, box: Toolbox) -> OneTimeKeys:
 def _print(
     file: StatementFile, invite: Invite, seed: bytes, view: FleetView, pin: str, args: Namespace, box: Toolbox
 ) -> int:
-    signed = SignedInvite(file.content, file.signatures)
-    token = encode_token(JoinToken(signed, seed, view.target, pin, view.applied.head))
+    token = encode_token(_token(file, seed, view, pin))
     if args.json:
         document = {
             "token": token,

@@ -11,7 +11,7 @@ from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.orders import order_basis, order_fleet, order_results, order_sign, order_submit
 from holdfast.cli.orders.order_results import Ended, Given
-from holdfast.cli.orders.order_submit import Meanwhile
+from holdfast.cli.orders.order_submit import Meanwhile, NodeWaits
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import HoldfastError, SignatureRequired, TryLater
 from holdfast.model import ssh_key
@@ -159,7 +159,7 @@ def _end(desk: OrderDesk, given: Given, view: FleetView, wait_s: float, box: Too
         slow = "" if view.nodes[given.node].silence else given.node  # a silent one is named already
         got = order_submit.awaited(desk, view.applied, given.node, given.id, box, max(0.0, wait_s), slow, meanwhile)
         return Ended(given, *got)
-    except TryLater as trouble:
+    except (TryLater, NodeWaits) as trouble:
         return Ended(given, trouble=trouble)
 
 

@@ -13,10 +13,12 @@ from holdfast.model import canonical, trust
 from holdfast.model.applied import Applied
 from holdfast.model.nearest import hint
 from holdfast.model.order_view import OrderView
+from holdfast.model.report import NodeFinding
 from holdfast.model.trust import Trust
-from holdfast.ports.hub_link import FleetReader, HubReader, OrderDesk
+from holdfast.ports.hub_link import FleetLookout, FleetReader, HubReader, OrderDesk
 
 ORDERS_SEEN = 200
+ORDER_WAITS = "order_waits"  # a finding of agent/orders/refusing.py
 
 
 class OrderFleet(Struct, frozen=True):
@@ -72,6 +74,18 @@ def signed_results(hub: object, applied: Applied, box: Toolbox) -> dict[str, dic
 
     found = reports.verify(hub.nodes(), applied, box.clock.now_s()).nodes
     return {name: one.pulse.results for name, one in found.items() if one.pulse is not None}
+
+
+def waits(hub: object, applied: Applied, node: str, box: Toolbox) -> NodeFinding | None:
+    """Why this node takes no order now, as it signed it."""
+    if not isinstance(hub, FleetReader):
+        return None
+    from holdfast.trust import reports
+
+    answer = hub.nodes_named((node,)) if isinstance(hub, FleetLookout) else hub.nodes()
+    one = reports.verify(answer, applied, box.clock.now_s()).nodes.get(node)
+    findings = one.report.findings if one is not None and one.report is not None and one.verified else ()
+    return next((found for found in findings if found.code == ORDER_WAITS), None)
 
 
 def is_verified(view: OrderView, results: dict[str, dict[str, str]]) -> bool:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from holdfast.cli.flags import repeated
 from holdfast.cli.orders import order_list
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Failed, HoldfastError, TryLater, Unreachable
+from holdfast.errors import Failed, HoldfastError, Unreachable
 from holdfast.model.order_view import OrderView
 from holdfast.wire import faults
 
@@ -28,7 +28,7 @@ class Ended(Struct, frozen=True):
     given: Given
     view: OrderView | None = None
     verified: bool = False
-    trouble: TryLater | None = None
+    trouble: HoldfastError | None = None
 
 
 def show_detached(action: str, target: str, given: Sequence[Given], args: Namespace, box: Toolbox) -> int:
@@ -89,6 +89,9 @@ def trouble_of(action: str, target: str, ended: Sequence[Ended]) -> HoldfastErro
             remedy="`holdfast order list` shows every order",
             code=(result.code if result is not None else "") or "failed",
         )
+    waits = next((one.trouble for one in ended if isinstance(one.trouble, Failed)), None)
+    if waits is not None:
+        return waits
     late = [one.given.node for one in ended if one.view is None or one.view.state != "done"]
     if not late:
         return None

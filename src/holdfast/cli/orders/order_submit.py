@@ -35,6 +35,12 @@ _ENDED = ("done", "failed", "refused", "expired")
 Meanwhile = Callable[[], None]
 
 
+class NodeWaits(Failed):
+    """The node got the order and can neither begin nor refuse it: it signed why."""
+
+    code = "order_waits"
+
+
 def declare(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="a file written by holdfast order sign")
     parser.add_argument("--wait", action="store_true", help="wait up to 30 s for the result")
@@ -121,12 +127,25 @@ def awaited(
                 remedy=f"`holdfast order list --node {node}` shows the result when it arrives",
                 code="no_result",
             )
-        elif slow and view is not None and view.state == "waiting" and box.clock.monotonic_s() - began_s > FETCH_S:
-            box.terminal.remark(f"{slow} has not fetched order {order} yet: its agent or its connection may be down")
-            slow = ""
+        elif box.clock.monotonic_s() - began_s > FETCH_S:
+            _check_node(hub, applied, node, order, box)
+            if slow and view is not None and view.state == "waiting":
+                box.terminal.remark(
+                    f"{slow} has not fetched order {order} yet: its agent or its connection may be down"
+                )
+                slow = ""
         meanwhile()
         box.clock.sleep(pause_s)
         pause_s = min(pause_s * 2, PAUSE_S_MAX)
+
+
+def _check_node(hub: OrderDesk, applied: Applied, node: str, order: str, box: Toolbox) -> None:
+    waits = order_fleet.waits(hub, applied, node, box)
+    if waits is not None:
+        raise NodeWaits(
+            f"{node} takes no order: {waits.message}; order {order} is valid for a while and may still run",
+            remedy=waits.remedy,
+        )
 
 
 def _found(views: Sequence[OrderView], order: str) -> OrderView | None:

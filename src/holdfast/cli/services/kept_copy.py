@@ -2,13 +2,14 @@
 
 import os
 from argparse import Namespace
+from typing import Any
 
 from msgspec import UNSET
 
 from holdfast.cli.flags import repeated
 from holdfast.cli.fleet import session
 from holdfast.cli.fleet.commit_plan import carry_out
-from holdfast.cli.moves import pinned_file
+from holdfast.cli.moves import pinned_file, resealed
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.tools import Toolbox
 from holdfast.cli.waiting import way_back
@@ -16,6 +17,7 @@ from holdfast.errors import NotPermitted
 from holdfast.model.report import RetiredData
 from holdfast.model.verified_report import VerifiedReport
 from holdfast.planning.kept_copy import plan_again, plan_kept
+from holdfast.status import moves
 
 
 def bring_back(name: str, node: str, data: RetiredData, view: FleetView, args: Namespace, box: Toolbox) -> int:
@@ -35,8 +37,13 @@ def bring_back(name: str, node: str, data: RetiredData, view: FleetView, args: N
             box.terminal.remark(f"{file} does not exist. Write it, or the next apply plans to remove {name} again.")
         return code
     _refuse_while_it_runs(name, node, entry.node, view, args)
-    plan = plan_kept(name, node, applied, current.formats)
-    return carry_out(plan, applied, *last, first=lambda: pinned_file.write(name, node, applied, args, box))
+    sealed = resealed.for_node(name, node, applied, args, box)
+    plan = plan_kept(name, node, applied, current.formats, sealed.contents)
+
+    def first() -> dict[str, Any]:
+        return pinned_file.write(name, node, applied, args, box) | resealed.write(sealed, args, box)
+
+    return carry_out(plan, applied, *last, first=first)
 
 
 def _refuse_while_it_runs(name: str, node: str, home: str, view: FleetView, args: Namespace) -> None:
@@ -47,7 +54,8 @@ def _refuse_while_it_runs(name: str, node: str, home: str, view: FleetView, args
             remedy=f"`holdfast ps {name}{repeated(args)}` shows it",
             code="still_applied",
         )
-    if _runs(name, view.nodes[home]):
+    move = moves.moves_of(view.applied.table).get(name)
+    if _runs(name, view.nodes[home]) and not (move is not None and moves.is_lost(move, view.nodes)):
         raise NotPermitted(
             f"service.{name} runs on {home} with newer data than the copy on {node}",
             remedy=f"move it: `holdfast migrate {name} --to {node} --force{repeated(args)}`; or go on with the older "

@@ -29,11 +29,11 @@ STATUS is running, starting, restarting, unhealthy, stopped, held or unknown, fr
 its health is not known yet. restarting: it ended more than once within ten minutes and was started again. held: an
 order stopped the service. unknown: podman of the node, or the node itself, does not answer. With --json this is
 "state"; "status" has only running, stopped, unhealthy and unknown. RESTARTS counts since the agent of the node knows
-the container; LAST EXIT is the exit code of its last process that ended, with oom if the kernel killed it
-because its memory limit was reached. A container that runs where its service is not placed is marked (orphan), and
-a service that runs in place of a silent node (standby). (unconfirmed): its machine booted, and the node started it
-without an answer of the hub. PROVEN is the age of the last drill that verified a backup of the service; - if nothing of
-it is backed up. REPORT names the node that signed the report, and its age.
+the container; LAST EXIT is the exit code of its last process that ended, with oom if the kernel killed it because its
+memory limit was reached. A container that runs where its service is not placed is marked (orphan), and a service that
+runs in place of a silent node (standby), and one that serves until its new node does (moving). (unconfirmed): its
+machine booted, and the node started it without an answer of the hub. PROVEN is the age of the last drill that verified
+a backup of the service; - if nothing of it is backed up. REPORT names the node that signed the report, and its age.
 With names, only those services are shown. If the edge reports a hostname live, PORTS shows its URL; otherwise it shows
 the step that is missing. holdfast edge status shows more.
 
@@ -99,7 +99,7 @@ def _only(rows: list[Row], asked: Sequence[str], view: FleetView) -> list[Row]:
 def _cells(row: Row, one: VerifiedReport | None, now_s: float) -> tuple[str, ...]:
     component = f"/{row['component']}" if row["component"] else ""  # a foreign container has none
     replica = f" {row['replica']}" if row["replica"] else ""
-    marks = "".join(f" ({mark})" for mark in ("standby", "orphan", "unconfirmed") if row[mark])
+    marks = "".join(f" ({mark})" for mark in ("standby", "orphan", "moving", "unconfirmed") if row[mark])
     up = aged(max(0.0, now_s - row["started_s"])) if row["started_s"] and row["status"] != "stopped" else "-"
     return (
         f"{row['name']}{component}{replica}{marks}",
@@ -162,7 +162,9 @@ def services(view: FleetView) -> list[Row]:
     for node, one in sorted(view.nodes.items()):
         for container in one.report.containers if one.report is not None and not _is_past(one) else ():
             if container.component not in placed.get((container.service, node), ()):
-                rows.append(_row(container, one, node, container.image, orphan=not _stands_in(one, container.service)))
+                moving = _is_moving(container, node, view)
+                orphan = not (moving or _stands_in(one, container.service))
+                rows.append(_row(container, one, node, container.image, orphan=orphan) | {"moving": moving})
     return rows
 
 
@@ -208,6 +210,13 @@ def _stands_in(one: VerifiedReport, service: str) -> bool:
     return any(state.service == service and state.standby for state in states)
 
 
+def _is_moving(container: ContainerState, node: str, view: FleetView) -> bool:
+    """It serves where its service was, until that works on its new node."""
+    entry = view.applied.table.entries.get(f"service.{container.service}")
+    home = "" if entry is None or entry.node is UNSET else entry.node
+    return not container.orphan and home not in ("", node) and not _stands_in(view.nodes[node], container.service)
+
+
 def _row(
     container: ContainerState,
     one: VerifiedReport | None,
@@ -230,6 +239,7 @@ def _row(
         "age_s": round(one.age_s, 3) if one is not None and verified else None,
         "orphan": orphan,
         "held": _is_held(one, container.service),
+        "moving": False,
         "standby": one is not None and _stands_in(one, container.service),
         "unconfirmed": _is_unconfirmed(one, container.service),
         "id": container.id,

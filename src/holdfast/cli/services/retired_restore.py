@@ -8,6 +8,7 @@ from holdfast.cli.fleet.signing import operator_signer
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.orders import order_and_wait
+from holdfast.cli.secrets import secret_opening
 from holdfast.cli.services import kept_copy
 from holdfast.cli.services.purge import data_on, set_aside
 from holdfast.cli.sizes import counted, size
@@ -43,6 +44,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument("-n", "--node", metavar="NODE", help="the node that has the data")
     order_and_wait.declare_shared(parser)
     declare_message(parser)
+    secret_opening.declare(parser, "your age identity, for secrets that this node cannot open")
     parser.add_argument("--adopt", action="store_true", help="continue although fleet.lock is behind")
 
 

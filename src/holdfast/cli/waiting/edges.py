@@ -2,12 +2,16 @@
 
 from collections.abc import Collection, Sequence
 
+from msgspec.structs import replace
+
 from holdfast.cli.waiting.awaiter import SILENT_S, SLACK_S, Awaited, Limits, Reports
 from holdfast.cli.waiting.dns import Names
 from holdfast.cli.waiting.services import Services
 from holdfast.status.blockers import Concern, certificate
 from holdfast.status.edges import settled
 from holdfast.status.edges.settled import EdgeAwaited, EdgeObserved
+
+AGAIN_S = 15.0  # an edge tries a step that failed again after 10 s, and its answers may take 2 s each
 
 
 class Edges:
@@ -30,6 +34,8 @@ class Edges:
             return settled.unheard(one, word.age_s)
         signed = not is_asked or reports.accepts(word)
         found = settled.judge(one, word, signed, self._services.on(one.service, one.node))
+        if found.has_failed and self._is_early(one, found):
+            found = replace(found, phase="waiting", steps=tuple(s for s in found.steps if s.outcome != "failed"))
         if found.phase != "waiting":
             return found
         broken = self._names.seen.those("failed")
@@ -37,6 +43,14 @@ class Edges:
             return settled.gated(found, f"{broken[0].node}: {broken[0].message}")
         has_none = signed and settled.says_nothing(word) and reports.lasts(one, "silent", SILENT_S)
         return settled.unwatched(one) if has_none and one.node else found
+
+    def _is_early(self, one: EdgeAwaited, found: EdgeObserved) -> bool:
+        """It gave up while the service was on its way, as during a long pull, and has not tried again since."""
+        worker = self._services.on(one.service, one.node)
+        is_tried = found.step not in ("dns", "backend") and found.message
+        has_begun = worker is not None and worker.phase == "converged" and not is_tried
+        tried_s = self._services.settled_s(one.service, one.node) + AGAIN_S
+        return has_begun and self._reports.clock.monotonic_s() < tried_s
 
     def awaited(self) -> list[Awaited]:
         under_way = self._services.under_way()
@@ -48,7 +62,8 @@ class Edges:
 
     def _end_s(self, one: EdgeAwaited, limits: Limits) -> float:
         """The time of an edge starts when the service runs on its node."""
-        allowed_s = limits.edge_route_s if one.node else max(limits.undeploy_s, limits.edge_route_s)
+        route_s = max(limits.edge_route_s, AGAIN_S)
+        allowed_s = route_s if one.node else max(limits.undeploy_s, route_s)
         return self._services.settled_s(one.service, one.node) + allowed_s + SLACK_S
 
 

@@ -79,8 +79,10 @@ class Moves:
         return rows
 
     def ends_s(self, limits: Limits, without: Collection[str]) -> list[float]:
-        pairs = zip(self._wanted, self.seen, strict=True)
-        return [self._end_s(one, seen, limits) for one, seen in pairs if seen.phase != "arrived"]
+        """One that waits for its turn stalls with the one before it."""
+        pairs = [pair for pair in zip(self._wanted, self.seen, strict=True) if pair[1].phase != "arrived"]
+        begun = [pair for pair in pairs if not pair[1].is_untold]
+        return [self._end_s(one, seen, limits) for one, seen in begun or pairs]
 
     def _end_s(self, one: MoveAwaited, seen: MoveObserved, limits: Limits) -> float:
         if seen.message and self._reports.lasts(one, "trouble", TROUBLED_S):

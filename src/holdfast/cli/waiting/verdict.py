@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from holdfast.cli.flags import repeated
 from holdfast.cli.timestamps import rfc3339
@@ -13,7 +14,7 @@ from holdfast.cli.waiting.outcome import Outcome
 from holdfast.errors import Failed, HoldfastError, SignatureRequired, Unreachable
 from holdfast.model.deployment import StepResult
 from holdfast.model.plan import Plan
-from holdfast.model.revision import Head
+from holdfast.model.revision import Head, decode_table
 from holdfast.ports.hub_link import HubReader
 from holdfast.status.blockers import Blocker
 from holdfast.status.dns import DnsObserved
@@ -124,13 +125,19 @@ def told(outcome: Outcome) -> list[str]:
 def interrupted(head: Head, plan: Plan, args: Namespace) -> str:
     """After Ctrl-C while a command waits."""
     return (
-        f"Stopped watching. Revision {head.number} is applied; its rollout continues. "
-        f"The same command follows it; to undo it: holdfast {_undoing(plan)}{repeated(args)}"
+        f"Stopped watching. Revision {head.number} is applied; its rollout continues. The same command follows it"
+        + (f"; to undo it: holdfast {undoing}{repeated(args)}" if (undoing := _undoing(plan)) else "")
     )
 
 
 def _undoing(plan: Plan) -> str:
-    """A rollback removes what this plan creates, and needs their number for that."""
+    """A rollback removes what this plan creates, and needs their number for that. It moves no data: a handover is taken
+    back, and nothing undoes a move that gave a copy up."""
+    moved = [change.address for change in plan.changes if change.kind == "move"]
+    entries = decode_table(plan.candidate.table).entries if moved and plan.candidate is not None else {}
+    for name in moved:
+        if (move := entries[name].move) is not UNSET:
+            return f"migrate {name.removeprefix('service.')} --abort" if move.hands_over and not move.back else ""
     created = [change.address for change in plan.changes if change.kind == "create"]
     others = [change for change in plan.changes if change.kind != "create" and not change.address.startswith("node.")]
     if len(created) == 1 and not others and created[0].startswith("service."):

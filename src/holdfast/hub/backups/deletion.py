@@ -30,15 +30,17 @@ class Deletion:
             return False  # what a damaged receipt needs is not known
         if key.kind != "receipts":
             return bool(stored) and key.digest in retention.unneeded(stored.values(), (key.digest,))
-        held = [Held(text, one.sequence, one.made_s, one.cause) for text, one in stored.items()]
+        held = [Held(text, one.sequence, one.made_s, one.cause, epoch=one.epoch) for text, one in stored.items()]
         return key.text not in retention.kept(held, Policy(*counts(applied.fleet().backups.retain)))
 
     def _receipts(self, key: BackupKey, fleet: str) -> dict[str, Receipt]:
-        """Read once while they are the same: a node deletes many objects in a row."""
+        """Read once while they are the same: a node deletes many objects in a row. Another thread may ask about another
+        service meanwhile."""
         keys = tuple(one.key for one in self._objects.listed(f"{key.fleet}/{key.service}/receipts/"))
-        if keys != self._read[0]:
-            self._read = keys, {text: self._receipt(text, key.service, fleet) for text in keys}
-        return self._read[1]
+        read = self._read
+        if keys != read[0]:
+            read = self._read = keys, {text: self._receipt(text, key.service, fleet) for text in keys}
+        return read[1]
 
     def _receipt(self, text: str, service: str, fleet: str) -> Receipt:
         key, content = parse(text), b""

@@ -1,7 +1,10 @@
-"""Which receipts a hub stores: those that the calling node signed itself, for the service and the number in the key."""
+"""Which receipts a hub stores: those that the calling node signed itself, for the service and the number in the key, of
+an epoch in which it had the service."""
 
 from holdfast.errors import Invalid
 from holdfast.hub.backups.store import RECEIPT_BYTES_MAX
+from holdfast.model import backup_key
+from holdfast.model.applied import Applied
 from holdfast.model.backup_key import BackupKey
 from holdfast.model.principal import Principal
 from holdfast.ports.hub_link import HubReader
@@ -28,3 +31,18 @@ class ReceiptRule:
                 remedy="store it under the number that it has",
                 code="backup_key",
             )
+        newest = _newest_epoch(applied, key.service, node.name)
+        if found.epoch > newest:
+            raise Invalid(
+                f"the receipt {key.text} is of epoch {found.epoch}; {node.name} had {key.service} up to epoch {newest}",
+                remedy="back the service up on the node that has it now",
+                code="later_epoch",
+            )
+
+
+def _newest_epoch(applied: Applied | None, service: str, node: str) -> int:
+    """A node that gave the service away makes no backup that would count as newer than those of the next one."""
+    entry = applied.table.entries.get(backup_key.address(service)) if applied is not None else None
+    if entry is None or backup_key.node_of(service):
+        return 0
+    return entry.epoch if entry.node == node else entry.epoch - 1

@@ -20,12 +20,14 @@ from holdfast.ports.sealing import Sealer
 
 class Made(Struct, frozen=True):
     about: About
-    sealed: bytes
+    path: str
+    size_bytes: int
     operators: tuple[str, ...]  # who can open it
 
 
 def made(
     state_dir: str,
+    name: Callable[[About], str],
     *,
     files: HubFiles,
     reader: Callable[[str], LedgerReader],
@@ -33,16 +35,24 @@ def made(
     sealer: Sealer,
     now_s: float,
 ) -> Made:
-    """`reader` and `hub_key` read a state directory: here the copy that goes into the file."""
+    """`name` answers the path of the file. `reader` and `hub_key` read a state directory: here the copy that goes into
+    the file."""
     found: list[tuple[About, Trust]] = []
 
     def describe(folder: str, parts: Mapping[str, Part]) -> About:
         found.append(_described(reader(folder), hub_key(folder), parts, now_s))
         return found[-1][0]
 
-    content = files.packed(state_dir, describe)
-    about, trust = found[-1]
-    people = {o.name: o.recipient for o in restorers(trust) if o.recipient is not UNSET}
+    with files.packed(state_dir, describe) as archive:
+        about, trust = found[-1]
+        people = _readers(trust)
+        path, recipients = name(about), sorted({*people.values()})
+        size = files.stored(path, lambda into: sealer.seal_stream(archive, into, recipients))
+    return Made(about, path, size, tuple(sorted(people)))
+
+
+def _readers(trust: Trust) -> dict[str, str]:
+    people = {o.name: str(o.recipient) for o in restorers(trust) if o.recipient is not UNSET}
     if not people:
         raise Conflict(
             "no operator can open a backup of this hub: none of grade destroy has a recipient in the applied revision",
@@ -50,8 +60,7 @@ def made(
             "`holdfast apply`",
             code="no_recipients",
         )
-    sealed = sealer.seal(content, sorted({str(recipient) for recipient in people.values()}))
-    return Made(about, sealed, tuple(sorted(people)))
+    return people
 
 
 def restorers(trust: Trust) -> list[Operator]:

@@ -12,6 +12,7 @@ from holdfast.hub.http.handlers import (
     backups,
     commits,
     description,
+    hub_file,
     moves,
     nodes,
     orders,
@@ -21,11 +22,10 @@ from holdfast.hub.http.handlers import (
     streams,
     tokens,
 )
-from holdfast.hub.http.operation import Operation
 from holdfast.model.principal import KINDS, Kind, Principal
 
 # In the order of the page: public ones, reading, what operators do, what nodes do. Each has its row beside its handler.
-_LISTED: tuple[Operation, ...] = (
+_LISTED = (
     description.HEALTH,
     description.DESCRIBE,
     revisions.READ_HEAD,
@@ -56,6 +56,7 @@ _LISTED: tuple[Operation, ...] = (
     backups.WRITE,
     backups.DELETE,
     moves.HAND_OVER,
+    hub_file.COPY,
 )
 OPERATIONS: Mapping[str, str] = {operation.name: operation.about for operation in _LISTED}
 ALLOWED: Mapping[str, frozenset[Kind]] = {operation.name: operation.kinds for operation in _LISTED}

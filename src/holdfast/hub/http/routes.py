@@ -10,6 +10,7 @@ from holdfast.hub.http.handlers import (
     backups,
     commits,
     description,
+    hub_file,
     moves,
     nodes,
     orders,
@@ -34,6 +35,7 @@ ROUTES: tuple[Route, ...] = (
     *audit.ROUTES,
     *backups.ROUTES,
     *moves.ROUTES,
+    *hub_file.ROUTES,
 )
 
 _FORM: Mapping[str, tuple[str, Callable[[str], Any]]] = {

@@ -47,11 +47,12 @@ def check_put(applied: Applied, principal: Principal, key: BackupKey) -> None:
 
 
 def is_over(applied: Applied, key: BackupKey) -> bool:
-    """No applied move needs it."""
+    """No applied move needs it. The words of a move that is taken back stay: a node that was put back asks for them."""
     entry = applied.table.entries.get(f"service.{key.service}")
     if entry is None or entry.move is UNSET or not entry.move.hands_over:
         return True
-    return epoch_of(key) != entry.epoch
+    before = entry.epoch - 1 if entry.move.back and key.kind == "receipts" else entry.epoch
+    return epoch_of(key) not in (entry.epoch, before)
 
 
 def not_found() -> Invalid:

@@ -9,7 +9,7 @@ from holdfast.hub.nodes.registry import EnrolmentRecord, Registry, check_roles
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.checkin import JoinRequest
-from holdfast.model.invite import Invite
+from holdfast.model.invite import Enrolment, Invite
 from holdfast.model.principal import Principal
 from holdfast.ports.ledger_store import Moved, Reading, Transaction
 from holdfast.trust import enrolment as chain
@@ -71,6 +71,24 @@ def admit(registry: Registry, store: Reading, principal: Principal, request: Joi
     before = store.get(keys.enrolment(member.name))
     record = EnrolmentRecord(request.enrolment, key, now_s, over, request.address)
     return Admission(member, key, record, spent, before.modified if before is not None else 0)
+
+
+def successor(registry: Registry, store: Reading, principal: Principal, request: JoinRequest) -> Enrolment | None:
+    """The proof that another machine took the place of this one, for the machine itself: it stops its services then. A
+    machine that was this node proves it with its spent invite; no other caller learns anything."""
+    member, applied = registry.members.get(request.name), registry.applied
+    if applied is None or member is None or member.record is None or principal.kind == "node":
+        return None
+    now, key = member.record, principal.key
+    if now.key in (key, "") or now.key != member.key:
+        return None
+    try:
+        joining = chain.verify(request.enrolment, applied.fleet_id, applied.trust)
+    except HoldfastError:
+        return None
+    spent = store.get(keys.invite(canonical.digest(request.enrolment.invite.invite)))
+    is_former = spent is not None and msgspec.json.decode(spent.value, type=Spent).key == key
+    return now.enrolment if is_former and (joining.key, joining.node) == (key, member.name) else None
 
 
 def writing(admission: Admission) -> Transaction:

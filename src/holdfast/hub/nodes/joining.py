@@ -54,6 +54,8 @@ class Joining:
                 self._registry.enrolled(admitted.member.name, admitted.record)
         except HoldfastError as trouble:
             self._refusals.note(principal, "join", f"node.{request.name[:60]}", trouble, source)
+            if (other := admission.successor(self._registry, self._store, principal, request)) is not None:
+                return JoinAnswer(False, head_of(None), now_s, successor=other)
             raise
         member = admitted.member
         address = request.address or source

@@ -17,6 +17,7 @@ from holdfast.hub.nodes.registry import Registry
 from holdfast.hub.watchers.standby import Standby
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
+from holdfast.model.revision import Entry
 from holdfast.status.edges import carried
 from holdfast.status.edges import findings as edge_findings
 from holdfast.status.services import findings as service_findings
@@ -56,6 +57,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
     "orphan": ("warning", "declare it in services/ and apply, or remove it on {node} by hand"),
     "still_moving": ("warning", "`holdfast ps` shows its new node; `holdfast deploy {service}` tries again"),
 }
+MOVING = "`holdfast status` shows how far it is; to take it back: holdfast migrate {service} --abort"
 
 BEHIND_S = 60.0
 
@@ -181,7 +183,8 @@ def _placements(member: Member, applied: Applied, at: Moment) -> Iterator[Status
         for address, entry in applied.table.entries.items()
         if address.startswith("service.") and entry.node is not UNSET and entry.node == member.name
     }
-    for name in sorted(placed.keys() - running - spoken):
+    is_silent = member.condition.status == "unhealthy"  # which is a finding of its own, and what runs is not known
+    for name in sorted(placed.keys() - running - spoken) if not is_silent else ():
         text = f"{name} is placed on {member.name}, but does not run there"
         yield _finding("placement_stale", member, text, 0.0, f"service.{name}", name)
     for name in sorted(running - placed.keys()):
@@ -189,11 +192,19 @@ def _placements(member: Member, applied: Applied, at: Moment) -> Iterator[Status
         if f"service.{name}" in at.standby(member.name):
             continue
         if entry is not None and entry.node is not UNSET and name in ours:
-            text = f"{name} was moved to {entry.node}; {member.name} serves it until it is proven there"
-            yield _finding("still_moving", member, text, 0.0, f"service.{name}", name)
+            yield _still_moving(name, entry, member, is_silent)
             continue
         text = f"{name} runs on {member.name}, but nothing places it there"
         yield _finding("orphan", member, text, 0.0, f"service.{name}", name)
+
+
+def _still_moving(name: str, entry: Entry, member: Member, is_silent: bool) -> StatusFinding:
+    moves = entry.move is not UNSET and entry.move.hands_over and entry.move.source == member.name
+    what = f"{name} moves to {entry.node} with its data" if moves else f"{name} was moved to {entry.node}"
+    until = "until it has handed it over" if moves else "until it is proven there"
+    text = f"{what}; {member.name} {'served it before it became silent' if is_silent else f'serves it {until}'}"
+    found = _finding("still_moving", member, text, 0.0, f"service.{name}", name)
+    return replace(found, remedy=MOVING.format(service=name)) if moves else found
 
 
 def _services(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:

@@ -40,7 +40,7 @@ def check(proposal: Proposal) -> None:
     fleet = proposal.fleet or settings_of(after, contents)
     entry, was, stone = proposal.entry, before.entries.get(address), before.tombstones.get(address)
     service = proposal.document(Service)
-    moved = was is not None and was.node != entry.node
+    moved = was is not None and (was.node != entry.node or _starts_again(was, entry))
     wanted = was.epoch + moved if was else (stone.epoch + 1 if stone else 1)
     if entry.epoch != wanted:
         raise Unsound(f"the epoch of {address} must be {wanted}, not {entry.epoch}")
@@ -52,6 +52,11 @@ def check(proposal: Proposal) -> None:
     _check_place(address, service, entry, after, contents)
 
 
+def _starts_again(was: Entry, entry: Entry) -> bool:
+    """On the node where it is, with a backup: that node is another machine now, or lost the data."""
+    return entry.move is not UNSET and entry.move != was.move and entry.move.source == entry.node
+
+
 def _check_move(address: str, was: Entry, entry: Entry) -> None:
     """Data moves only by a signed word about where it comes from."""
     move = entry.move
@@ -59,6 +64,8 @@ def _check_move(address: str, was: Entry, entry: Entry) -> None:
         raise moved_data(address[8:], str(was.node), str(entry.node))
     if move.source != was.node:
         raise Unsound(f"the data of {address} is on {was.node}, and the table has it move from {move.source}")
+    if was.node == entry.node and not move.backup:
+        raise Unsound(f"{address} is on {entry.node} already, and its move names no backup to start with")
     if move.back and (was.move is UNSET or was.move.back or not was.move.hands_over or was.move.source != entry.node):
         raise Unsound(f"the last move of {address} is none that {entry.node} could take back")
     if move.kept and (move.backup or move.back or move.aside):

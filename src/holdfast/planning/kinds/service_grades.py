@@ -24,7 +24,9 @@ def demands(step: Step) -> Iterator[Demand]:
         if before.protect and before.node != after.node:  # on the node it leaves, a protected service is removed
             yield destroy(f"moves a protected service away from {before.node}")
         if after.move is not UNSET and after.move.backup and after.move != before.move:
-            yield destroy(f"starts it with a backup on {after.node}; what {before.node} wrote since stays there")
+            is_here = before.node == after.node
+            left = "it had since" if is_here else f"{before.node} wrote since stays there"
+            yield destroy(f"starts it {'again ' if is_here else ''}with a backup on {after.node}; what {left}")
         if after.move is not UNSET and after.move.kept and after.move != before.move:
             yield destroy(f"goes on with an older copy on {after.node}; what {before.node} wrote since stays there")
         if step.is_other_content:

@@ -6,6 +6,7 @@ that the edge itself reports is not repeated here.
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.model.applied import Applied
@@ -38,7 +39,10 @@ def findings(node: str, report: Report, applied: Applied, now_s: float, has_acce
     for (hostname, service), entry in sorted(wanted.items(), key=lambda one: one[0]):
         state = states.get((hostname, service))
         if state is not None:
-            yield from _of_state(node, state, report, now_s, stands_in(state, entry))
+            found = _of_state(node, state, report, now_s, stands_in(state, entry))
+            yield from (
+                one for one in found if not (one.code == "edge_route_waiting" and _takes_its_time(state, entry))
+            )
         elif has_accepted and report.mode == "converge":
             text = f"{node} does not answer for {hostname}"
             yield _finding("edge_route_missing", node, hostname, service, text, 0.0)
@@ -77,6 +81,11 @@ def stands_in(state: EdgeState, entry: Entry) -> bool:
     return state.phase == "live" and state.node in entry.failover and not is_silent
 
 
+def _takes_its_time(state: EdgeState, entry: Entry) -> bool:
+    """Its data is being moved, and its former node serves it until then: the move has its own findings."""
+    return bool(state.former) and entry.move is not UNSET and entry.move.hands_over
+
+
 def _of_state(node: str, state: EdgeState, report: Report, now_s: float, is_standby: bool) -> Iterator[StatusFinding]:
     state = replace(state, backend_trouble="") if is_standby else state
     found = [
@@ -95,7 +104,8 @@ def _troubles(node: str, state: EdgeState, now_s: float) -> Iterator[tuple[str, 
     if state.phase == "failed":
         yield "edge_route_failed", f"{state.hostname} is not public: it failed on {node}{step}{why}"
     elif state.phase == "waiting" and _age_s(state, now_s) > WAITS_S:
-        yield "edge_route_waiting", f"{state.hostname} is not public yet: {node} waits{step}{why}"
+        so_far = "is served by its former node" if state.former else "is not public yet"
+        yield "edge_route_waiting", f"{state.hostname} {so_far}: {node} waits{step}{why}"
     if state.phase == "live" and state.backend_trouble and state.code != "backend_down":  # the own node has the reason
         text = f"{node} does not reach {state.backend} on {state.node} for {state.hostname}: {state.backend_trouble}"
         yield "backend_unreachable", text

@@ -50,6 +50,8 @@ class EdgeView(Struct, frozen=True):
             return "missing" if self.has_accepted else "waiting"
         if self.entry is None:
             return "leaving"  # whatever it claims: the applied revision gives the hostname to no edge, or to another
+        if self.state.phase == "waiting" and self.state.former:
+            return "moving"
         if self.state.phase != "live":
             return self.behind if self.behind and self.state.phase == "waiting" else self.state.phase
         if leads_there(self.state, self.node, self.entry.epoch, self.route.backend):

@@ -9,18 +9,20 @@ from msgspec import Struct
 
 from holdfast.agent.backups.declared import Wanted
 from holdfast.agent.backups.loading import last_lines
+from holdfast.agent.completing import completed
 from holdfast.agent.services.door import Door
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.errors import Failed, TryLater
 from holdfast.model import backup_key, dump
 from holdfast.model.container import Container
 from holdfast.ports.archive import Rules
+from holdfast.ports.hub_copy import HubCopy
 from holdfast.ports.own_files import OwnFiles
 from holdfast.ports.prober import Prober
 from holdfast.ports.runtime import Pipe, Piped
 from holdfast.ports.storage import Storage
 
-OWN = "node"  # the method of the backups of a node itself
+OWN, HUB = "node", "hub"  # the methods of the backups of a node itself, and of the hub
 
 
 class Taken(Struct, frozen=True):
@@ -48,10 +50,12 @@ class Methods:
         storage: Storage,
         home: str,
         own: OwnFiles,
+        hub: HubCopy,
         timeout_s: Callable[[], float],
     ) -> None:
         self._door = door
         self._own = own
+        self._hub = hub
         self._containers = containers
         self._prober = prober
         self._storage = storage
@@ -61,8 +65,8 @@ class Methods:
     @asynccontextmanager
     async def taken(self, wanted: Wanted) -> AsyncIterator[Taken]:
         """For as long as it is archived. Raises Failed if there is no whole dump: then there is no backup."""
-        if backup_key.node_of(wanted.service):
-            async with self._gathered() as taken:
+        if not backup_key.is_of_service(wanted.service):
+            async with self._copied() if backup_key.hub_of(wanted.service) else self._gathered() as taken:
                 yield taken
             return
         method, made = wanted.snapshot.method, dump.of(wanted.snapshot)
@@ -84,9 +88,17 @@ class Methods:
     async def _gathered(self) -> AsyncIterator[Taken]:
         """The files of the node itself: those that are copied are archived, and nothing beside them."""
         try:
-            yield Taken(OWN, (), Rules(), vacuum=False, top=await asyncio.to_thread(self._own.gather))
+            yield Taken(OWN, (), Rules(), vacuum=False, top=await completed(asyncio.to_thread(self._own.gather)))
         finally:
             await asyncio.to_thread(self._own.clear)
+
+    @asynccontextmanager
+    async def _copied(self) -> AsyncIterator[Taken]:
+        """The sealed file of the hub, which this node cannot open."""
+        try:
+            yield Taken(HUB, (), Rules(), vacuum=False, top=await self._hub.fetch())
+        finally:
+            await asyncio.to_thread(self._hub.clear)
 
     async def _called(self, wanted: Wanted, container: Container) -> str:
         """`SERVICE snapshot` in its container makes its files ready (M-91)."""

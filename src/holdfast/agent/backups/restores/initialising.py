@@ -5,7 +5,7 @@ it stays.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -68,6 +68,27 @@ class Initialising:
         finally:
             await asyncio.shield(self.discard(part.spec.service))
 
+    async def complete(self, parts: Sequence[Part], proof: Receivable, without: Collection[str]) -> None:
+        """The volumes of the service that the backup did not bring begin as new ones, as they do in a drill. `without`:
+        those that it brought, or that stay as they are."""
+        wanted = [
+            (part.spec, mount)
+            for part in parts
+            for mount in part.spec.mounts
+            if self._volume(part.spec, mount) not in ("", *without)
+        ]
+        if not wanted:
+            return
+        name = self._name(proof.service)
+        await self.discard(proof.service)
+        self._journal.note_made(RUN + name + READER, KIND, False)
+        try:
+            for spec, mount in wanted:
+                await self._pulled(spec)
+                await self._mount(name, spec, mount, proof)
+        finally:
+            await asyncio.shield(self.discard(proof.service))
+
     def _name(self, service: str) -> str:
         """The same one after a crash. Names of components have no underscore, so no component has it."""
         return f"hf-{self._fleet[:6]}-{service}_load"
@@ -90,8 +111,7 @@ class Initialising:
             self._journal.forget_made(RUN + name)
 
     async def _started(self, name: str, part: Part, proof: Receivable) -> Container:
-        if not await self._runtime.has_image(part.spec.reference):
-            await self._runtime.pull(part.spec.reference, lambda line: None)
+        await self._pulled(part.spec)
         mounts = [await self._mount(name, part.spec, mount, proof) for mount in part.spec.mounts]
         spec = replace(part.spec, mounts=tuple(mounts), ports=(), exposed=False, network=name)
         labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: KIND}
@@ -103,12 +123,21 @@ class Initialising:
         await self._door.start(found, service=spec.service)
         return found
 
+    async def _pulled(self, spec: ContainerSpec) -> None:
+        if not await self._runtime.has_image(spec.reference):
+            await self._runtime.pull(spec.reference, lambda line: None)
+
     async def _mount(self, name: str, spec: ContainerSpec, mount: Mount, proof: Receivable) -> Mount:
         """A volume of the backup, or a new one. Other paths of the host are only read: the service writes there."""
-        own = f"{self._data_dir}/{spec.service}/"
-        volume = mount.source.removeprefix(own)
-        if not mount.source.startswith(own) or "/" in volume:
+        volume = self._volume(spec, mount)
+        if not volume:
             return replace(mount, read_only=True)
         reader = image_reader(spec, f"{name}{READER}")
         make = partial(self._storage.make_received, proof, volume, owner=mount.owner)
         return replace(mount, source=await filled(self._door, reader, mount.target, make))
+
+    def _volume(self, spec: ContainerSpec, mount: Mount) -> str:
+        """The name of a volume of the service; "" for another path."""
+        own = f"{self._data_dir}/{spec.service}/"
+        name = mount.source.removeprefix(own)
+        return name if mount.source.startswith(own) and "/" not in name else ""

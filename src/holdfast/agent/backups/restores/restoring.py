@@ -82,7 +82,7 @@ class Restoring:
         top = await _in_thread(partial(self._storage.receive, proof))
         try:
             unpacked = await self._fetching.unpack(found, run.proof.arguments.get("key", ""), top, tell)
-            drop = await self._ways.load(proof, top, unpacked.header)
+            drop = await self._ways.load(proof, top, unpacked.header, self._left(proof.service))
         except BaseException:
             await asyncio.shield(_in_thread(partial(self._storage.drop_received, proof)))
             raise

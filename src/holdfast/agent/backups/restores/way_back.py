@@ -37,15 +37,23 @@ class WayBack:
         """What an agent left that died on the way: before its directory is emptied."""
         await self._initialising.discard(service)
 
-    async def load(self, proof: Receivable, top: str, header: Header) -> tuple[str, ...]:
-        """`top` has the unpacked backup; afterwards it has the data. Answers the names in it that are none. Raises what
-        kept it from that; the service was not touched."""
+    async def load(self, proof: Receivable, top: str, header: Header, stays: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """`top` has the unpacked backup; afterwards it has all data of the service but the volumes that `stays` names.
+        Answers the names in it that are no data. Raises what kept it from that; the service was not touched."""
+        is_loaded = await self._loaded(proof, top, header)
+        await self._initialising.complete(self._parts(proof.service), proof, {*header.volumes, *stays})
+        if not is_loaded:
+            return ()
+        return (*((dump.NAME,) if header.dump == dump.NAME else ()), *stays)
+
+    async def _loaded(self, proof: Receivable, top: str, header: Header) -> bool:
+        """Whether a program of the service ran on it."""
         service, found = proof.service, {**self._declared.awaited, **self._declared.found}
         wanted = found.get(service)
         part = next((one for one in self._parts(service) if wanted and one.spec.component == wanted.component), None)
         if wanted is None or part is None:
             if not header.dump:
-                return ()
+                return False
             raise Failed(
                 f"this backup of {service} is a dump (method {header.method!r}), which the program of {service} must "
                 "load, and this node does not run it",
@@ -53,8 +61,8 @@ class WayBack:
                 code="not_deployed",
             )
         if not self._loading.needs(header, wanted.snapshot, service):
-            return ()
+            return False
         self.under_way.load(service)
         async with self._initialising.begun(part, proof) as container:
             await self._loading.load(container, part, top, header, wanted.snapshot)
-        return (*((dump.NAME,) if header.dump == dump.NAME else ()), *wanted.left)
+        return True

@@ -12,9 +12,9 @@ from holdfast.agent.backups.verified import Verified
 from holdfast.agent.keeper import Revision
 from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.door import Vouch
-from holdfast.errors import HoldfastError, Invalid
+from holdfast.errors import Failed, HoldfastError, Invalid
 from holdfast.gate.mounts import may_mount_storage
-from holdfast.model import storage_target
+from holdfast.model import backup_key, storage_target
 from holdfast.model.fleet import Storage
 from holdfast.model.revision import Entry
 from holdfast.model.storage_target import HUB, counts
@@ -116,7 +116,7 @@ class Targets:
         self.troubles: Mapping[str, HoldfastError] = {}  # target → why it cannot be used as it is declared
         self.followed = asyncio.Event()  # another revision is in force
         self.uneven = asyncio.Event()  # a target may lack something
-        self.grown: set[str] = set()  # services of which a target got backups by copying
+        self.grown: set[str] = set()  # services of which a target got backups
 
     def follow(self, revision: Revision) -> None:
         """A target that did not change stays open."""
@@ -166,15 +166,32 @@ class Targets:
     def all(self) -> Sequence[Target]:
         return [self._hub, *self.others]
 
+    def of(self, service: str) -> Sequence[Target]:
+        """Those that may have its backups: a file of the hub is not stored at the hub."""
+        return self.others if backup_key.hub_of(service) else self.all
+
+    def primary_of(self, service: str) -> Target:
+        """It decides whether a backup of this service is made. Of the hub: one on another machine, if there is one."""
+        if not backup_key.hub_of(service):
+            return self.primary
+        if not self.others:
+            raise Failed(
+                "no storage target of this node can be used, and the hub does not store its own file",
+                remedy="`holdfast status` names targets with a problem; correct [[storage]] in fleet.toml, then: "
+                "holdfast apply",
+                code="no_target",
+            )
+        return min(self.others, key=lambda one: (self.is_same_machine(one), one is not self.primary, one.name))
+
     @property
     def primary(self) -> Target:
         """It decides whether a backup is made: the one that is declared to, else the hub."""
         roles = (one for one in self.others if one.storage is not None and one.storage.role == "primary")
         return next(roles, self._hub)
 
-    def nearest(self) -> Sequence[Target]:
+    def nearest(self, service: str) -> Sequence[Target]:
         """In the order in which a restore reads; those that do not answer come last."""
-        return sorted(self.all, key=lambda one: (not one.is_readable, storage_target.reading_rank(one.storage)))
+        return sorted(self.of(service), key=lambda one: (not one.is_readable, storage_target.reading_rank(one.storage)))
 
     def is_same_machine(self, one: Target) -> bool:
         return self._hub_is_here if one.storage is None else storage_target.is_same_machine(one.storage)

@@ -39,7 +39,8 @@ class Copying:
             stays = retention.kept(mine.values(), one.policy(of_fleet))
             lacking = sorted((held.sequence, digest) for digest, held in mine.items() if held.id in stays)
             lacking = [(sequence, digest) for sequence, digest in lacking if digest not in keys]
-            self._note(one, service, keys, len(lacking))
+            own = {digest: key for digest, key in keys.items() if digest in mine}  # another node has the same numbers
+            self._note(one, service, own, len(lacking))
             for left, (_, digest) in zip(range(len(lacking) - 1, -1, -1), reversed(lacking), strict=True):
                 if not one.is_attached:
                     break
@@ -49,8 +50,8 @@ class Copying:
                     trouble = trouble or raised
                     continue
                 copied += 1
-                keys[digest] = union[digest]
-                self._note(one, service, keys, left)
+                own[digest] = union[digest]
+                self._note(one, service, own, left)
         if trouble is not None:
             raise trouble
         return copied
@@ -58,7 +59,7 @@ class Copying:
     async def _listed(self, service: str) -> dict[Target, dict[str, BackupKey]]:
         """Target → digest → key of each receipt."""
         found = {}
-        for one in self._targets.all:
+        for one in self._targets.of(service):
             if one.is_readable:
                 with suppress(HoldfastError):
                     found[one] = {key.digest: key for key in await one.store.receipts(service)}
@@ -74,7 +75,9 @@ class Copying:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             receipt = one.receipt
-            self._known[key.digest] = Held(one.digest, receipt.sequence, receipt.made_s, receipt.cause)
+            self._known[key.digest] = Held(
+                one.digest, receipt.sequence, receipt.made_s, receipt.cause, epoch=receipt.epoch
+            )
         return self._known[key.digest]
 
     async def _receipt(self, key: BackupKey) -> VerifiedReceipt:

@@ -23,11 +23,12 @@ class Spread:
         self._late = set[Target]()
 
     async def put(self, key: str, content: bytes) -> None:
-        primary, kind = self._targets.primary, backup_key.parse(key).kind
+        parsed = backup_key.parse(key)
+        primary, kind = self._targets.primary_of(parsed.service), parsed.kind
         if kind == "keys":
             self._late.clear()
         left_out = {primary, *self._late}
-        others = [one for one in self._targets.all if one not in left_out and one.is_attached]
+        others = [one for one in self._targets.of(parsed.service) if one not in left_out and one.is_attached]
         copies = [asyncio.ensure_future(self._copied(one, key, content)) for one in others if kind != "receipts"]
         try:
             await primary.inner.put(key, content)
@@ -47,22 +48,25 @@ class Spread:
             one.saw(TargetState("missing", trouble.message))  # until the next look
 
     async def get(self, key: str) -> bytes | None:
-        return await self._targets.primary.inner.get(key)
+        return await self._primary(key).inner.get(key)
 
     async def has(self, keys: Collection[str]) -> set[str]:
         return await self._targets.primary.inner.has(keys)
 
     async def list(self, prefix: str) -> Sequence[StoredObject]:
-        return await self._targets.primary.inner.list(prefix)
+        return await self._primary(prefix).inner.list(prefix)
 
     async def delete(self, key: str, proof: Prunable) -> None:
-        await self._targets.primary.inner.delete(key, proof)
+        await self._primary(key).inner.delete(key, proof)
 
     async def look(self) -> TargetState:
         return await self._targets.primary.inner.look()
 
     async def close(self) -> None:
         await self._targets.close()
+
+    def _primary(self, key: str) -> Target:
+        return self._targets.primary_of(backup_key.service_of(key))
 
 
 class Nearest(Spread):
@@ -77,7 +81,9 @@ class Nearest(Spread):
     async def get(self, key: str) -> bytes | None:
         answered, damage, silent = 0, None, next(iter(self._targets.troubles.items()), None)
         now_s = asyncio.get_running_loop().time()
-        for one in sorted(self._asked(), key=lambda one: self._failed_s.get(one, 0.0) > now_s):
+        for one in sorted(
+            self._asked(backup_key.service_of(key)), key=lambda one: self._failed_s.get(one, 0.0) > now_s
+        ):
             try:
                 content = await one.inner.get(key)
                 answered += 1
@@ -96,14 +102,14 @@ class Nearest(Spread):
             raise damage
         return None
 
-    def _asked(self) -> Sequence[Target]:
-        return self._targets.nearest()
+    def _asked(self, service: str) -> Sequence[Target]:
+        return self._targets.nearest(service)
 
     async def list(self, prefix: str) -> Sequence[StoredObject]:
         """What any of them has. That there is nothing is said only if all of them answer."""
         found: dict[str, StoredObject] = {}
         answered, silent = 0, next(iter(self._targets.troubles.items()), None)
-        for one in self._asked():
+        for one in self._asked(backup_key.service_of(prefix)):
             if found and not one.is_readable:
                 continue
             try:
@@ -120,8 +126,8 @@ class Proving(Nearest):
     """For drills: a copy on the machine of the data is lost with it, so that it proves nothing. Where there is no other
     target, it is what there is."""
 
-    def _asked(self) -> Sequence[Target]:
-        found = self._targets.nearest()
+    def _asked(self, service: str) -> Sequence[Target]:
+        found = self._targets.nearest(service)
         return [one for one in found if not self._targets.is_same_machine(one)] or found
 
 

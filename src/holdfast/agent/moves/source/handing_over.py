@@ -1,7 +1,5 @@
 """Hand a service over to another node: copy its data while it runs, stop it, copy the rest, sign for it."""
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
 from holdfast.agent.moves.books import Books
@@ -10,6 +8,7 @@ from holdfast.agent.moves.lane_turn import superseded
 from holdfast.agent.moves.passage import Passage
 from holdfast.agent.moves.pausing import Pause
 from holdfast.agent.moves.progress import MoveProgress
+from holdfast.agent.moves.source.looking_back import LookingBack
 from holdfast.agent.moves.source.packing import MovePacking
 from holdfast.agent.moves.source.standstill import Standstill
 from holdfast.model.move import Pass
@@ -21,8 +20,6 @@ LOOKS_COUNTED = 25  # between two looks whether the passage lost something
 
 
 class HandingOver:
-    """`follow` lets all keepers follow the revision again."""
-
     def __init__(
         self,
         *,
@@ -32,7 +29,7 @@ class HandingOver:
         passage: Passage,
         progress: MoveProgress,
         standstill: Standstill,
-        follow: Callable[[], None],
+        looking_back: LookingBack,
     ) -> None:
         self._declared = declared
         self._books = books
@@ -40,11 +37,12 @@ class HandingOver:
         self._passage = passage
         self._progress = progress
         self._standstill = standstill
-        self._follow = follow
+        self.looking_back = looking_back
 
     async def run(self, moving: Moving) -> None:
         """Until the target has taken it, or the revision no longer wants it. Raises what keeps it from that; the same
         call again goes on."""
+        await self.looking_back.ask(moving)
         book = self._book(moving)
         if book.entry is None and not book.handover:
             self._sign_untaken(moving)
@@ -130,7 +128,7 @@ class HandingOver:
         book = replace(self._book(moving), passes=number, number=number, handover=content, manifest=word.manifest)
         self._books.keep_out(moving.service, replace(book, handed_s=self._progress.now_s()))
         self._progress.step(moving, "hand over", f"{moving.target} takes it")
-        self._follow()
+        self.looking_back.follow()
         await self._passage.repeat(moving, number, content)
 
     def release(self, service: str) -> None:

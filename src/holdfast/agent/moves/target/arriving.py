@@ -14,6 +14,7 @@ from holdfast.agent.moves.target.inheriting import Inheriting
 from holdfast.agent.moves.target.landing import Landing
 from holdfast.model.move import Pass
 from holdfast.ports.storage import Receivable
+from holdfast.reconcile import moves as rules
 
 
 class Arriving:
@@ -42,14 +43,19 @@ class Arriving:
         is_ours = book is not None and book.stopping and not book.held  # held to hand it over
         self._arrived(moving, self._inheriting.is_held(moving.service) and not is_ours)
 
+    def may_go_back(self, moving: Moving) -> bool:
+        """The other node never had the data. It is here if the books say so, or, after they were put back, its
+        passport: it was written before the move away."""
+        is_noted = rules.may_go_back(self._books.out(moving.service), moving.epoch)
+        return is_noted or self._inheriting.epoch(moving.service) >= moving.epoch - 2
+
     async def go_back(self, moving: Moving) -> None:
         """A move is taken back that was handed over and never taken: the data is here, as it was."""
         book = self._books.out(moving.service)
-        assert book is not None
 
         async def back() -> None:
             self._check_current(moving)
-            self._arrived(moving, book.held)
+            self._arrived(moving, book is not None and book.epoch == moving.epoch - 1 and book.held)
 
         await in_lane(self._lanes, moving.service, back)
         self._follow()

@@ -44,6 +44,10 @@ class Inheriting:
         if word is not None:
             self._go_on(guest.service, word.schedules)
 
+    def epoch(self, service: str) -> int:
+        """Of the data that is here, by the passports beside it."""
+        return self._passports.epoch(service)
+
     def is_held(self, service: str) -> bool:
         return self._records.of(service).held
 

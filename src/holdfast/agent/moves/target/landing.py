@@ -36,11 +36,17 @@ class Landing:
         if present is not None and is_in_the_way and not self._gives_way(moving):
             raise Conflict(
                 f"this node has data of {moving.service} already ({present.path}), which a move does not touch",
-                remedy=f"holdfast migrate {moving.service} --abort; to set it aside, then: "
-                f"holdfast migrate {moving.service} --to {self._node} --force",
+                remedy=self._aside(moving),
                 code="data_present",
             )
         return self.proof(moving.service, moving.epoch)
+
+    def _aside(self, moving: Moving) -> str:
+        service, backup = moving.service, moving.move.backup[:16]
+        if backup:
+            return f"to set it aside: holdfast migrate {service} --to {self._node} --force --backup {backup}"
+        force = f"holdfast migrate {service} --to {self._node} --force"
+        return f"holdfast migrate {service} --abort; to set it aside, then: {force}"
 
     def proof(self, service: str, epoch: int) -> Receivable:
         return granted(copies.may_receive(service, epoch, self._node, self._vouched(service)))

@@ -20,7 +20,6 @@ from holdfast.model.move import FORMAT, Pass, Ready
 from holdfast.ports.archive import Archiver, UpdateJob
 from holdfast.ports.sealing import CannotOpen, Opener
 from holdfast.ports.storage import Receivable
-from holdfast.reconcile import moves as rules
 
 
 class Receiving:
@@ -75,6 +74,8 @@ class Receiving:
             if word.untaken:
                 await self._go_back(moving)
                 return
+            if word.taken:
+                raise _lost(moving)
             await self._unpack(moving, proof, word)
             if word.is_last:
                 await self.forget(moving.service)
@@ -97,7 +98,7 @@ class Receiving:
         self._books.keep_into(moving.service, self._arriving.landing.book(moving))
 
     async def _go_back(self, moving: Moving) -> None:
-        if not (moving.move.back and rules.may_go_back(self._books.out(moving.service), moving.epoch)):
+        if not (moving.move.back and self._arriving.may_go_back(moving)):
             raise Failed(
                 f"{moving.source} never had the data of {moving.service}: the move to it was not complete",
                 remedy=f"`holdfast status` shows which nodes have copies of {moving.service}; "
@@ -174,3 +175,12 @@ class Receiving:
             remedy="`holdfast status` shows both nodes",
             code="cannot_open",
         )
+
+
+def _lost(moving: Moving) -> Failed:
+    return Failed(
+        f"this node took the data of {moving.service} from {moving.source}, and has it no more: its state was put back",
+        remedy=f"`holdfast retired restore {moving.service} -n {moving.source}` goes on with the copy that "
+        f"{moving.source} kept; `holdfast backup list {moving.service}` shows backups that are newer",
+        code="data_lost",
+    )

@@ -9,7 +9,10 @@ from holdfast.agent.moves.progress import MoveProgress
 from holdfast.agent.moves.target.arriving import Arriving
 from holdfast.agent.moves.target.readiness import Readiness
 from holdfast.agent.moves.target.receiving import Receiving
+from holdfast.agent.services.rollout.containers import Containers
 from holdfast.ports.storage import Receivable
+
+STOPS_S = 0.2
 
 
 class Restored:
@@ -22,6 +25,7 @@ class Restored:
         readiness: Readiness,
         receiving: Receiving,
         progress: MoveProgress,
+        containers: Containers,
     ) -> None:
         self._fetching = fetching
         self._ways = ways
@@ -29,16 +33,25 @@ class Restored:
         self._readiness = readiness
         self._receiving = receiving
         self._progress = progress
+        self._containers = containers
 
     async def run(self, moving: Moving) -> None:
         """Until the data is here. Raises what keeps it from that; the same call again begins again."""
         proof = self._arriving.landing.may_receive(moving)
         await self._receiving.begin(moving)
+        await self._stopped(moving.service)
         drop = () if self._arriving.landing.book(moving).placing else await self._fetched(moving, proof)
         await self._receiving.forget(moving.service)
         self._progress.step(moving, "take in", "the data takes its place")
         await self._arriving.take_in(moving, proof, None, drop)
         self._progress.end(moving)
+
+    async def _stopped(self, service: str) -> None:
+        """A service that is restored where it ran is stopped, as it is not wanted before its data is here."""
+        await self._containers.look()
+        while any(one.running for one in self._containers.of(service)):
+            await asyncio.sleep(STOPS_S)
+            await self._containers.look()
 
     async def _fetched(self, moving: Moving, proof: Receivable) -> tuple[str, ...]:
         """The names in it that are no data."""

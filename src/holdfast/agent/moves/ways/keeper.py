@@ -27,7 +27,7 @@ class MoveWays:
         self._lines = lines
         self._books = books
         self._say = say
-        self._declared = Declarations()
+        self._declared = Declarations(books.is_bare)
         self._address = ""
         self._callers: Mapping[str, Mapping[str, int]] = {}
         self._until_s: dict[tuple[str, int], float] = {}  # by service and epoch, by the clock of the event loop

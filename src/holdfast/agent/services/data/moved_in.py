@@ -17,3 +17,7 @@ class MovedIn:
         for place, writers in self._volumes.writers(guest.parts).items():
             passport = Passport(place, guest.service, maker, owner=owners[place])
             self._passports.keep(proven_by(passport, writers, revision, guest.epoch))
+
+    def epoch(self, service: str) -> int:
+        """Of the data that is here, by the signed copies beside it; 0: none, or not known."""
+        return max((one.epoch for one in self._passports.beside(service)), default=0)

@@ -54,6 +54,12 @@ class Passports:
                 return bound.passport
         return None
 
+    def beside(self, service: str) -> list[Passport]:
+        """The signed copies beside its data: newer than the journal, if that was put back."""
+        found = self._storage.content(service)
+        copies = (self._copy(f"{service}/{name}") for name in (found.names if found is not None else ()))
+        return [one for one in copies if one is not None]
+
     def of_service(self, service: str) -> list[Passport]:
         return [one for _, one in sorted(self.known.items()) if one.service == service]
 

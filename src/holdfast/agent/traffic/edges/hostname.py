@@ -33,6 +33,7 @@ class Hostname:
         self.results: dict[Step, StepResult] = {}
         self.tries: dict[Act, int] = {}
         self.stands_in = ""  # why the route does not lead to its own node
+        self.former = ""  # the address where the service was, and still answers
         self.restless_s: float | None = self._clock.monotonic_s()  # since when it is not as it must be
         self._begun_s: dict[Step, float] = {}
         self._place: Place | None = None  # the backend that last answered
@@ -67,7 +68,8 @@ class Hostname:
             lives = has is not None and self.config is not None and self.config.has_service(has.service)
             return EdgeFacts(None, has, forbidden=forbidden, left_s=left_s, silences=self._silences, lives=lives)
         leads = self.route_to(self.wanted, self.place(self.wanted, has))
-        return EdgeFacts(self.wanted, has, leads, self._would(self.wanted, leads), self.checks, forbidden)
+        would = self._would(self.wanted, leads)
+        return EdgeFacts(self.wanted, has, leads, would, self.checks, forbidden, former=self.former)
 
     def place(self, wanted: EdgeRoute, has: ProxyRoute | None) -> Place:
         """The backend that last answered; before the first probe, the one the proxy already has, if still allowed."""
@@ -97,6 +99,13 @@ class Hostname:
     def led_to(self, place: Place, stands_in: str) -> None:
         self._place, self.stands_in = place, stands_in
         self.tries["rest"] = self.tries.get("rest", 0) + 1 if stands_in else 0
+
+    def served_by_former(self, address: str) -> None:
+        """The place where the service was; "" if it does not answer. While it does, the hostname is public, however
+        long the new place takes: a move copies its data first. The time that a change may take begins afterwards."""
+        self.former = address
+        if address:
+            self.restless_s = self._clock.monotonic_s()
 
     def put(self) -> None:
         """The route was put again: its handshake is to be seen again."""

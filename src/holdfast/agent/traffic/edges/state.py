@@ -44,6 +44,8 @@ def serving(
     assert host.config is not None
     phase = edges.phase_of(facts, act, host.waited_s(), host.config.edge_route_s - INSTANT_S)
     backend, dns = host.checks.get("backend", PASSED), host.checks.get("dns", PASSED)
+    if facts.former:
+        dns = PASSED  # names lead to the former place as well, until the new one serves
     noted = next((one for one in (backend, dns) if one.trouble), PASSED)  # of a live route
     check = noted if act == "rest" else edges.trouble_at(facts, act) or PASSED
     place = host.place(wanted, facts.has)
@@ -67,6 +69,7 @@ def serving(
         backend_trouble=host.stands_in or backend.trouble,
         dns_trouble=dns.trouble,
         public_dns=host.public_dns,
+        former=facts.former if phase == "waiting" else "",
     )
 
 

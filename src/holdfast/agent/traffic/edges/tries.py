@@ -74,11 +74,23 @@ class Tries:
                 check = await self._put()
             case "handshake":
                 check = await self._prove(config, wanted)
+        if step in ("dns", "backend"):
+            await self._ask_former(check)
         if self._is_new():
             raise Interrupted
         self._record(step, check)
         if wanted.mode == "l7" and step == "backend" and host.tries.get(step) == 1:
             self._steps.certificates.prepare(host.name, config.acme)  # while another node is waited for
+
+    async def _ask_former(self, check: Check) -> None:
+        """While the new place does not serve yet: does the place where the service was?"""
+        facts = self.facts()
+        if not check.trouble or facts.has is None or not edges.leads_elsewhere(facts):
+            self._host.served_by_former("")
+            return
+        await self._steps.tries.slot()
+        shown = await self._steps.asked(facts.has)
+        self._host.served_by_former("" if shown.trouble else facts.has.backends[0].address)
 
     async def look(self) -> None:
         """Everything that can stop being true without an event."""

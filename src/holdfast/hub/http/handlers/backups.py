@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Conflict
 from holdfast.hub.backups import access
+from holdfast.hub.http.handlers import objects
 from holdfast.hub.http.operation import NODES, OPERATORS, Operation
-from holdfast.hub.http.route import REFUSED, Parameter, Route, Word
 from holdfast.model import backup_key
-from holdfast.model.backup_key import KEY_FORM, OBJECT_BYTES_MAX, PREFIX_FORM
-from holdfast.ports.backup_target import TargetState
 from holdfast.wire import codec
-from holdfast.wire.backup_messages import (
-    PAGE_OBJECTS,
-    PART_BYTES,
-    ObjectDeleted,
-    ObjectsPage,
-    ObjectTaken,
-    PresentAnswer,
-    PresentRequest,
-)
+from holdfast.wire.backup_messages import PART_BYTES, ObjectDeleted, ObjectTaken, PresentAnswer, PresentRequest
 
 if TYPE_CHECKING:
     from holdfast.hub.backups.store import BackupStore
@@ -33,12 +22,6 @@ if TYPE_CHECKING:
 WRITE = Operation("write-backup", "store objects of backups of the services that run on the caller", NODES)
 DELETE = Operation("delete-backup", "delete objects that no kept backup needs", NODES)
 READ = Operation("read-backup", "objects of backups, sealed; a node those of its services", NODES | OPERATORS)
-
-KEY = Word("key", KEY_FORM)
-PREFIX = Word("prefix", PREFIX_FORM)
-AFTER = Word("after", KEY_FORM)
-FIRST = Parameter("first", 0, OBJECT_BYTES_MAX, 0)
-LIMIT = Parameter("limit", 1, PAGE_OBJECTS, PAGE_OBJECTS)
 
 
 class Backups:
@@ -84,11 +67,9 @@ class Backups:
         fleet, service = prefix.split("/")[0], backup_key.service_of(prefix)
         applied = access.check_fleet(self._hub.applied(), fleet)
         access.check_read(applied, request.principal, service, self._ordered)
-        found, limit = self._kept().listed(prefix), request.query["limit"]
+        found = self._kept().listed(prefix)
         found = found if service else access.readable(applied, request.principal, found)
-        first = bisect_right(found, request.query["after"], key=lambda one: one.key)
-        page = tuple(found[first : first + limit])
-        return codec.write(ObjectsPage(page, first + limit < len(found)))
+        return objects.page(found, request)
 
     def delete_backup(self, request: Request) -> bytes:
         key, _ = self._may_write(request)
@@ -117,78 +98,18 @@ class Backups:
         return self._store
 
 
-ROUTES = (
-    Route(
-        "PUT",
-        "/v1/backup-objects",
-        WRITE,
-        "Store an object; answers when it is durable",
-        Backups,
-        Backups.put_backup,
-        ObjectTaken,
-        bytes,
-        query=(KEY,),
-        cost="object",
-        body_bytes_max=OBJECT_BYTES_MAX,
-        refusals=(*REFUSED, 404),
-        check=Backups.check_put,
-    ),
-    Route(
-        "GET",
-        "/v1/backup-objects",
-        READ,
-        "At most 4 MiB of an object, from byte `first` on",
-        Backups,
-        Backups.get_backup,
-        None,
-        query=(KEY, FIRST),
-        cost="object",
-        refusals=(400, 404, 409),
-    ),
-    Route(
-        "DELETE",
-        "/v1/backup-objects",
-        DELETE,
-        "Delete an object that no kept backup needs",
-        Backups,
-        Backups.delete_backup,
-        ObjectDeleted,
-        query=(KEY,),
-        cost="object",
-        refusals=(400, 404, 409),
-    ),
-    Route(
-        "POST",
-        "/v1/backup-objects/present",
-        READ,
-        "Which of these objects are stored",
-        Backups,
-        Backups.present_backups,
-        PresentAnswer,
-        PresentRequest,
-        cost="object",
-        refusals=(*REFUSED, 404),
-    ),
-    Route(
-        "GET",
-        "/v1/backup-objects/list",
-        READ,
-        "Objects whose keys begin so, sorted by key",
-        Backups,
-        Backups.list_backups,
-        ObjectsPage,
-        query=(PREFIX, AFTER, LIMIT),
-        cost="object",
-        refusals=(400, 404, 409),
-    ),
-    Route(
-        "GET",
-        "/v1/backup-objects/room",
-        READ,
-        "Whether the store takes objects, and how many bytes of them",
-        Backups,
-        Backups.backup_room,
-        TargetState,
-        refusals=(409,),
+ROUTES = objects.routes(
+    "/v1/backup-objects",
+    Backups,
+    objects.Words(store="store", object="object", deletable="object that no kept backup needs"),
+    objects.Permissions(write=WRITE, read=READ, delete=DELETE),
+    objects.Runs(
+        check_put=Backups.check_put,
+        put=Backups.put_backup,
+        get=Backups.get_backup,
+        delete=Backups.delete_backup,
+        present=Backups.present_backups,
+        listed=Backups.list_backups,
+        room=Backups.backup_room,
     ),
 )

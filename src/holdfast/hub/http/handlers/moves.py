@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Conflict
-from holdfast.hub.http.handlers.backups import AFTER, FIRST, KEY, LIMIT, PREFIX
+from holdfast.hub.http.handlers import objects
 from holdfast.hub.http.operation import NODES, Operation
-from holdfast.hub.http.route import REFUSED, Route
 from holdfast.hub.moves import access
 from holdfast.model import backup_key
-from holdfast.model.backup_key import OBJECT_BYTES_MAX
-from holdfast.ports.backup_target import TargetState
 from holdfast.wire import codec
-from holdfast.wire.backup_messages import (
-    PART_BYTES,
-    ObjectDeleted,
-    ObjectsPage,
-    ObjectTaken,
-    PresentAnswer,
-    PresentRequest,
-)
+from holdfast.wire.backup_messages import PART_BYTES, ObjectDeleted, ObjectTaken, PresentAnswer, PresentRequest
 
 if TYPE_CHECKING:
     from holdfast.hub.backups.store import BackupStore
@@ -63,9 +52,7 @@ class Moves:
         prefix = backup_key.check_prefix(request.query["prefix"])
         applied = access.check_fleet(self._hub.applied(), prefix.split("/")[0])
         access.moving(applied, request.principal.name, backup_key.service_of(prefix))
-        found, limit = self._kept().listed(prefix), request.query["limit"]
-        first = bisect_right(found, request.query["after"], key=lambda one: one.key)
-        return codec.write(ObjectsPage(tuple(found[first : first + limit]), first + limit < len(found)))
+        return objects.page(self._kept().listed(prefix), request)
 
     def delete_move(self, request: Request) -> bytes:
         key = self._may_read(request, request.query["key"])
@@ -95,79 +82,18 @@ class Moves:
         return self._store
 
 
-AT = "/v1/move-objects"
-ROUTES = (
-    Route(
-        "PUT",
-        AT,
-        HAND_OVER,
-        "Store an object of a move; answers when it is durable",
-        Moves,
-        Moves.put_move,
-        ObjectTaken,
-        bytes,
-        query=(KEY,),
-        cost="object",
-        body_bytes_max=OBJECT_BYTES_MAX,
-        refusals=(*REFUSED, 404),
-        check=Moves.check_put,
-    ),
-    Route(
-        "GET",
-        AT,
-        HAND_OVER,
-        "At most 4 MiB of an object of a move, from byte `first` on",
-        Moves,
-        Moves.get_move,
-        None,
-        query=(KEY, FIRST),
-        cost="object",
-        refusals=(400, 404, 409),
-    ),
-    Route(
-        "DELETE",
-        AT,
-        HAND_OVER,
-        "Delete an object of a move",
-        Moves,
-        Moves.delete_move,
-        ObjectDeleted,
-        query=(KEY,),
-        cost="object",
-        refusals=(400, 404, 409),
-    ),
-    Route(
-        "POST",
-        f"{AT}/present",
-        HAND_OVER,
-        "Which of these objects of a move are stored",
-        Moves,
-        Moves.present_moves,
-        PresentAnswer,
-        PresentRequest,
-        cost="object",
-        refusals=(*REFUSED, 404),
-    ),
-    Route(
-        "GET",
-        f"{AT}/list",
-        HAND_OVER,
-        "Objects of a move whose keys begin so, sorted by key",
-        Moves,
-        Moves.list_moves,
-        ObjectsPage,
-        query=(PREFIX, AFTER, LIMIT),
-        cost="object",
-        refusals=(400, 404, 409),
-    ),
-    Route(
-        "GET",
-        f"{AT}/room",
-        HAND_OVER,
-        "Whether the mailbox takes objects, and how many bytes of them",
-        Moves,
-        Moves.move_room,
-        TargetState,
-        refusals=(409,),
+ROUTES = objects.routes(
+    "/v1/move-objects",
+    Moves,
+    objects.Words(store="mailbox", object="object of a move", deletable="object of a move"),
+    objects.Permissions(write=HAND_OVER, read=HAND_OVER, delete=HAND_OVER),
+    objects.Runs(
+        check_put=Moves.check_put,
+        put=Moves.put_move,
+        get=Moves.get_move,
+        delete=Moves.delete_move,
+        present=Moves.present_moves,
+        listed=Moves.list_moves,
+        room=Moves.move_room,
     ),
 )

@@ -1,0 +1,1 @@
+"""The sealed file of the hub, fetched by a node."""
