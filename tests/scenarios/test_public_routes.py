@@ -173,6 +173,9 @@ def test_names_are_withdrawn_after_the_backend_stopped_and_the_edge_let_go() -> 
         await one.e1.reports()
         await asyncio.sleep(20)
         assert one.w2.withdrawn == [], "an agent that has just started does not know yet what its proxy has"
+        await one.e1.reports(proxy="envoy 1.40", edge_unlisted=1)
+        await asyncio.sleep(20)
+        assert one.w2.withdrawn == [], "the edge may have it still: its report leaves routes out"
         await one.e1.reports(gone=(HOST,), proxy="envoy 1.40")
         await asyncio.sleep(11)
         assert one.w2.withdrawn == NAMES and one.e1.withdrawn == NAMES

@@ -17,7 +17,7 @@ HOLD_S_MAX = 60.0
 LINKS_MAX = 100  # in one answer; an agent further behind asks again
 RESULTS_MAX = 64
 ORDERS_MAX = 64
-REPORT_BYTES_MAX = 256 * 1024
+REPORT_BYTES_MAX = 640 * 1024  # 2,000 public routes; in Base64 within the body that a hub takes
 
 Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
 

@@ -4,6 +4,8 @@ The pulse binds the report by its digest, so one signature covers both. The hub 
 that a newer agent added stays readable for programs that know it.
 """
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -212,7 +214,7 @@ class ReportedCheckpoints(Struct, frozen=True, omit_defaults=True):
     unlisted_checkpoints: tuple[UnlistedCheckpoints, ...] = ()
 
 
-class Report(Struct, frozen=True, omit_defaults=True):
+class Report(Struct, frozen=True, omit_defaults=True, dict=True):
     """Changes rarely. It has times, not ages, so that an unchanged node has an unchanged report."""
 
     fleet: str
@@ -233,6 +235,7 @@ class Report(Struct, frozen=True, omit_defaults=True):
     proxy: str = ""  # product and version, "" while none runs
     edge: tuple[EdgeState, ...] = ()
     gone: tuple[str, ...] = ()  # public hostnames this edge removed lately
+    edge_unlisted: int = 0  # public hostnames left out of `edge`, as the report would be too long
     certificates: tuple[CertificateState, ...] = ()  # of internal names
     names: NamesState | None = None
     parked: tuple[Parked, ...] = ()
@@ -240,6 +243,11 @@ class Report(Struct, frozen=True, omit_defaults=True):
     operations: tuple[str, ...] = ()  # journaled operations under way
     audit_entries: int = 0
     audit_head: str = ""
+
+    @cached_property
+    def routes(self) -> Mapping[tuple[str, str], EdgeState]:
+        """`edge` by hostname and service."""
+        return {(one.hostname, one.service): one for one in reversed(self.edge)}
 
 
 _CEILING = Facts(4_096_000, 1 << 50, 1 << 50, 1 << 60, 1 << 60, 100_000)

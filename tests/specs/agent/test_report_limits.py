@@ -62,6 +62,7 @@ def sections(many: int, words: str = "x") -> tuple[Section, ...]:
                 for n in range(many)
             ),
             ("gone.test",),
+            many,
         ),
         CertificatesReport((certificate, msgspec.structs.replace(certificate, trouble=words))),
         DnsReport(NamesState("digest", 3, "dnsmasq")),
@@ -107,6 +108,31 @@ def test_a_report_that_is_too_long_is_cut_says_so_and_keeps_what_does_not_work(m
     )
     if report.edge:
         assert not any(one.certificate and one.certificate.names for one in report.edge if one.phase == "live")
+
+
+def test_an_edge_with_2000_hostnames_tells_of_each() -> None:
+    """It told of 400 for ever, and no deployment that added one ended."""
+    names = CertificateState(("shop-with-a-long-name-1234.example.com",), "d" * 64, "a" * 32, "acme", 1.0, 2.0, 2, 3.0)
+    done = tuple(StepResult(name, "done", 1795052881.1, 0.25) for name in ("domain", "dns", "certificate", "route"))
+    edge = tuple(
+        EdgeState(
+            f"shop-with-a-long-name-{number}.example.com", f"shop-with-a-long-name-{number}", "main", "worker-12",
+            f"main.shop-with-a-long-name-{number}.svc.example.com", "live", "100.64.12.34", 443, 3, steps=done,
+            certificate=names, since_s=1795052881.5,
+        )
+        for number in range(2000)
+    )  # fmt: skip
+    report = msgspec.json.decode(fitted((NodeReport("f", "e1", "1"), EdgesReport(edge), TroubleReport())), type=Report)
+    assert len(report.routes) == 2000 and not report.edge_unlisted
+
+
+def test_how_many_hostnames_are_left_out_is_told() -> None:
+    one = EdgeState("", "s", "main", "w1", "b", "live")
+    edge = tuple(msgspec.structs.replace(one, hostname=f"h{number}") for number in range(1500))
+    failed = msgspec.structs.replace(one, hostname="bad", phase="failed")
+    few = EdgesReport((*edge, failed)).shorter("few")
+    assert (len(few.edge), few.edge_unlisted, few.edge[0]) == (1000, 501, failed)
+    assert few.shorter("nothing") == EdgesReport(edge_unlisted=1501)
 
 
 def test_of_checkpoints_the_newest_of_each_service_stay_and_the_others_are_counted() -> None:

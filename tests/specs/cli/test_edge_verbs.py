@@ -64,6 +64,22 @@ def test_every_public_hostname_is_listed_with_its_edge_and_the_end_of_its_certif
     public_scene(tmp_path, story)
 
 
+def test_a_hostname_that_a_cut_report_leaves_out_is_unknown(tmp_path: Path) -> None:
+    """It was called missing, and a command waited for it or said that it is gone."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(edge_unlisted=1)
+        (found,) = asks(one, "status", code=1)
+        assert found["status"] == "unknown" and found["findings"] == []
+        assert "edge_route_missing" not in one.operator.does("status", "--json")
+        one.then(lambda: (one.worker(one.state("converged")), one.edge(edge_unlisted=1)))
+        one.deploys(service=public_service(2, node="w1"))
+        assert "too long to name every public hostname" in one.operator.err.getvalue()
+
+    public_scene(tmp_path, story)
+
+
 def test_status_says_certificate_backend_handshake_and_dns_and_whose_word_it_is(tmp_path: Path) -> None:
     """M-123, A27: expiry and reachability in one view."""
 

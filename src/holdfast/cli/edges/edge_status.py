@@ -39,9 +39,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     now_s = box.clock.now_s()
-    shown = [
-        (one, findings(one, view.applied, now_s)) for one in _only(views(view.applied, view.nodes), args.hostnames)
-    ]
+    shown = [(one, findings(one, now_s)) for one in _only(views(view.applied, view.nodes), args.hostnames)]
     if args.json:
         document = {"edges": [_document(one, found) for one, found in shown]}
         box.terminal.say_raw(msgspec.json.encode(document).decode())

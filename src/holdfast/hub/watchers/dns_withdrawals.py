@@ -113,10 +113,9 @@ class DnsWithdrawals:
             return True  # it left the fleet
         if not self._follows(member, left) or member.report is None:
             return False
-        if not member.report.proxy:
-            return False  # its agent has just started and has not read its proxy yet
-        service = left.address.removeprefix("service.")
-        return not any((one.hostname, one.service) == (hostname, service) for one in member.report.edge)
+        if not member.report.proxy or member.report.edge_unlisted:
+            return False  # its agent has just started and has not read its proxy yet, or leaves routes out
+        return (hostname, left.address.removeprefix("service.")) not in member.report.routes
 
     def _entry(self, address: str) -> Entry | None:
         applied = self._registry.applied

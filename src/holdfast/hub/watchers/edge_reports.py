@@ -19,7 +19,7 @@ def state_of(member: Member, hostname: str, service: str) -> EdgeState | None:
     """From the report that its newest pulse names; None without that report."""
     if member.report is None or member.pulse_report != member.report_digest:
         return None
-    return next((one for one in member.report.edge if (one.hostname, one.service) == (hostname, service)), None)
+    return member.report.routes.get((hostname, service))
 
 
 def is_live(member: Member, hostname: str, service: str, entry: Entry) -> bool:

@@ -35,23 +35,31 @@ ROWS: Mapping[str, str] = {
 def findings(node: str, report: Report, applied: Applied, now_s: float, has_accepted: bool) -> Iterator[StatusFinding]:
     """`has_accepted`: the node accepted the applied revision, so that a missing route counts."""
     wanted = wanted_of(node, applied)
-    states = {(state.hostname, state.service): state for state in report.edge}
     for (hostname, service), entry in sorted(wanted.items(), key=lambda one: one[0]):
-        state = states.get((hostname, service))
-        if state is not None:
-            found = _of_state(node, state, report, now_s, stands_in(state, entry))
-            yield from (
-                one for one in found if not (one.code == "edge_route_waiting" and _takes_its_time(state, entry))
-            )
-        elif has_accepted and report.mode == "converge":
-            text = f"{node} does not answer for {hostname}"
-            yield _finding("edge_route_missing", node, hostname, service, text, 0.0)
-    for (hostname, service), state in sorted(states.items()):
+        yield from of_wanted(node, hostname, service, entry, report, now_s, has_accepted)
+    for (hostname, service), state in sorted(report.routes.items()):
         if (hostname, service) not in wanted and has_accepted and may_leave(node, state, applied):
-            text = f"{node} still answers for {hostname}, which is not applied any more"
-            yield _finding("edge_route_leaving", node, hostname, service, text, _age_s(state, now_s))
+            yield leaving(node, state, now_s)
     for certificate in report.certificates:
         yield from _of_certificate(node, certificate, report, "", now_s)
+
+
+def of_wanted(
+    node: str, hostname: str, service: str, entry: Entry, report: Report, now_s: float, has_accepted: bool
+) -> Iterator[StatusFinding]:
+    """About a hostname that this edge must carry."""
+    state = report.routes.get((hostname, service))
+    if state is not None:
+        found = _of_state(node, state, report, now_s, stands_in(state, entry))
+        yield from (one for one in found if not (one.code == "edge_route_waiting" and _takes_its_time(state, entry)))
+    elif has_accepted and report.mode == "converge" and not report.edge_unlisted:
+        text = f"{node} does not answer for {hostname}"
+        yield _finding("edge_route_missing", node, hostname, service, text, 0.0)
+
+
+def leaving(node: str, state: EdgeState, now_s: float) -> StatusFinding:
+    text = f"{node} still answers for {state.hostname}, which is not applied any more"
+    return _finding("edge_route_leaving", node, state.hostname, state.service, text, _age_s(state, now_s))
 
 
 def may_leave(node: str, state: EdgeState, applied: Applied) -> bool:

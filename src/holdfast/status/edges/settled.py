@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from holdfast.model.deployment import StepResult
-from holdfast.model.report import EdgeState, Report
+from holdfast.model.report import EdgeState
 from holdfast.model.revision import Entry, Table
 from holdfast.planning.public_routes import wanted
 from holdfast.status.services.settled import ILL, Observed
@@ -92,7 +92,10 @@ def judge(
         return EdgeObserved(one.hostname, one.service, one.edge, "waiting", node=one.node)
     if verified.report.mode == "observe":
         return _unknown(one, f'{one.edge} only observes (reconcile = "observe")', "holdfast status")
-    state = _state(one, verified.report)
+    state = verified.report.routes.get((one.hostname, one.service))
+    if state is None and verified.report.edge_unlisted:
+        text = f"the report of {one.edge} is too long to name every public hostname"
+        return _unknown(one, text, "divide the routes among more edges; each of them can tell of about 2,000")
     if not one.node:
         return _left(one, state)
     found = _carried(one, state)
@@ -128,11 +131,6 @@ def gated(found: EdgeObserved, why: str) -> EdgeObserved:
 def leads_there(state: EdgeState, node: str, epoch: int, backend: str) -> bool:
     """The route leads to the applied backend, not to an earlier one."""
     return (state.node, state.epoch, state.backend) == (node, epoch, backend)
-
-
-def _state(one: EdgeAwaited, report: Report) -> EdgeState | None:
-    mine = (state for state in report.edge if (state.hostname, state.service) == (one.hostname, one.service))
-    return next(mine, None)
 
 
 def _left(one: EdgeAwaited, state: EdgeState | None) -> EdgeObserved:

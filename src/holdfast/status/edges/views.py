@@ -41,13 +41,13 @@ class EdgeView(Struct, frozen=True):
         """live, waiting, failed or leaving as the edge reports; unreachable if it has the route and its backend does
         not answer; held or down if its node reports, or its proxy answers the edge, that no container of the component
         does its work; moving while it leads to the former node, standby while it leads to a standby node; unknown if
-        the edge is silent; missing if it has no such route."""
+        the edge is silent or its report leaves routes out; missing if it has no such route."""
         if not self.edge:
             return "not on an edge"
         if self.edge_report is None or not is_heard(self.edge_report):
             return "unknown"
         if self.state is None:
-            return "missing" if self.has_accepted else "waiting"
+            return "unknown" if self.is_unlisted else "missing" if self.has_accepted else "waiting"
         if self.entry is None:
             return "leaving"  # whatever it claims: the applied revision gives the hostname to no edge, or to another
         if self.state.phase == "waiting" and self.state.former:
@@ -66,6 +66,11 @@ class EdgeView(Struct, frozen=True):
         if self.state is None or not self.state.backend_trouble:
             return "live"
         return "down" if self.state.code == "backend_down" else "unreachable"
+
+    @property
+    def is_unlisted(self) -> bool:
+        report = self.edge_report.report if self.edge_report is not None else None
+        return report is not None and report.edge_unlisted > 0
 
     @property
     def stands_in(self) -> bool:
@@ -149,8 +154,7 @@ def _view(
     applied: Applied, nodes: dict[str, VerifiedReport], service: str, entry: Entry, hostname: str, route: PublicRoute
 ) -> EdgeView:
     verified = nodes.get(route.edge)
-    states = verified.report.edge if verified is not None and verified.report is not None and is_heard(verified) else ()
-    state = next((one for one in states if (one.hostname, one.service) == (hostname, service)), None)
+    report = verified.report if verified is not None and is_heard(verified) else None
     return EdgeView(
         hostname=hostname,
         service=service,
@@ -160,7 +164,7 @@ def _view(
         route=route,
         entry=entry,
         edge_report=verified,
-        state=state,
+        state=report.routes.get((hostname, service)) if report is not None else None,
         has_accepted=has_accepted(verified, applied),
         behind=_behind(nodes.get(str(entry.node)), service, route.component),
     )
@@ -180,14 +184,20 @@ def _behind(worker: VerifiedReport | None, service: str, component: str) -> str:
     return "down" if mine and all(one.status in ("unhealthy", "stopped") for one in mine) else ""
 
 
-def findings(view: EdgeView, applied: Applied, now_s: float) -> list[StatusFinding]:
+def findings(view: EdgeView, now_s: float) -> list[StatusFinding]:
     """Findings about this hostname; those that its edge reports come first."""
     report = view.edge_report.report if view.edge_report is not None and is_heard(view.edge_report) else None
     if report is None:
         return []
-    derived = edge_findings.findings(view.edge, report, applied, now_s, view.has_accepted)
-    mine = [one for one in derived if view.hostname in one.message and one.address == f"service.{view.service}"]
-    return [*_own(view, report, now_s), *mine]
+    return [*_own(view, report, now_s), *_derived(view, report, now_s)]
+
+
+def _derived(view: EdgeView, report: Report, now_s: float) -> Iterator[StatusFinding]:
+    if view.entry is not None and view.hostname in carried(view.entry):
+        service, entry, accepted = view.service, view.entry, view.has_accepted
+        yield from edge_findings.of_wanted(view.edge, view.hostname, service, entry, report, now_s, accepted)
+    elif view.state is not None and view.has_accepted:
+        yield edge_findings.leaving(view.edge, view.state, now_s)
 
 
 def _own(view: EdgeView, report: Report, now_s: float) -> Iterator[StatusFinding]:

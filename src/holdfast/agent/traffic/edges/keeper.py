@@ -12,12 +12,13 @@ from holdfast.agent.wake import Wake
 from holdfast.model.report import CertificateState, EdgeState
 
 WORDS_MAX = 200
-STATES_MAX = 400
+STATES_MAX = 1_000
 
 
 class EdgesReport(Struct, frozen=True, omit_defaults=True):
     edge: tuple[EdgeState, ...] = ()
     gone: tuple[str, ...] = ()  # public hostnames that this edge removed lately
+    edge_unlisted: int = 0
 
     def shorter(self, stage: Stage) -> "EdgesReport":
         match stage:
@@ -27,9 +28,10 @@ class EdgesReport(Struct, frozen=True, omit_defaults=True):
                 edge = (replace(one, steps=(), message=one.message[:WORDS_MAX]) for one in self.edge)
                 return replace(self, edge=tuple(edge))
             case "few":  # a route that does not work comes first
-                return replace(self, edge=tuple(sorted(self.edge, key=lambda one: one.phase == "live")[:STATES_MAX]))
+                edge = sorted(self.edge, key=lambda one: one.phase == "live")[:STATES_MAX]
+                return replace(self, edge=tuple(edge), edge_unlisted=len(self.edge) - len(edge))
             case "nothing":
-                return EdgesReport()
+                return EdgesReport(edge_unlisted=self.edge_unlisted + len(self.edge))
         return self
 
 
