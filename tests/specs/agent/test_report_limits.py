@@ -1,5 +1,8 @@
 """The report of a node: one JSON object out of the sections of its keepers, short enough for every hub."""
 
+from argparse import Namespace
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -10,8 +13,9 @@ from holdfast.agent.services.status import ServicesReport
 from holdfast.agent.traffic.certificates.keeper import CertificatesReport
 from holdfast.agent.traffic.certificates.node import IssuerReport
 from holdfast.agent.traffic.dns.keeper import DnsReport
-from holdfast.agent.traffic.edges.keeper import EdgesReport
+from holdfast.agent.traffic.edges.keeper import EdgesKeeper, EdgesReport
 from holdfast.agent.traffic.keeper import ProxyReport
+from holdfast.agent.wake import Wake
 from holdfast.model.checkin import REPORT_BYTES_MAX
 from holdfast.model.deployment import ServiceState, StepResult
 from holdfast.model.report import (
@@ -122,8 +126,11 @@ def test_an_edge_with_2000_hostnames_tells_of_each() -> None:
         )
         for number in range(2000)
     )  # fmt: skip
-    report = msgspec.json.decode(fitted((NodeReport("f", "e1", "1"), EdgesReport(edge), TroubleReport())), type=Report)
+    edges: Any = Namespace(states=lambda: edge, gone=lambda: ())
+    section = EdgesKeeper(edges, lambda revision: (), Wake()).section()
+    report = msgspec.json.decode(fitted((NodeReport("f", "e1", "1"), section, TroubleReport())), type=Report)
     assert len(report.routes) == 2000 and not report.edge_unlisted
+    assert report.findings == () and report.health == "healthy", "nothing that counts is left out"
 
 
 def test_how_many_hostnames_are_left_out_is_told() -> None:

@@ -73,7 +73,7 @@ def test_a_hostname_that_a_cut_report_leaves_out_is_unknown(tmp_path: Path) -> N
         (found,) = asks(one, "status", code=1)
         assert found["status"] == "unknown" and found["findings"] == []
         assert "edge_route_missing" not in one.operator.does("status", "--json")
-        one.then(lambda: (one.worker(one.state("converged")), one.edge(edge_unlisted=1)))
+        one.then(lambda: one.worker(one.state("converged")), lambda: one.edge(edge_unlisted=1))
         one.deploys(service=public_service(2, node="w1"))
         assert "too long to name every public hostname" in one.operator.err.getvalue()
 

@@ -13,6 +13,7 @@ from holdfast.model.report import CertificateState, EdgeState
 
 WORDS_MAX = 200
 STATES_MAX = 1_000
+DETAILED_MAX = 500  # hostnames; with more, those that work are told without steps and details of certificates
 
 
 class EdgesReport(Struct, frozen=True, omit_defaults=True):
@@ -25,14 +26,17 @@ class EdgesReport(Struct, frozen=True, omit_defaults=True):
             case "certificates":
                 return replace(self, edge=tuple(_plain(one) for one in self.edge))
             case "no_steps":
-                edge = (replace(one, steps=(), message=one.message[:WORDS_MAX]) for one in self.edge)
-                return replace(self, edge=tuple(edge))
+                return replace(self, edge=tuple(_in_few_words(one) for one in self.edge))
             case "few":  # a route that does not work comes first
                 edge = sorted(self.edge, key=lambda one: one.phase == "live")[:STATES_MAX]
                 return replace(self, edge=tuple(edge), edge_unlisted=len(self.edge) - len(edge))
             case "nothing":
                 return EdgesReport(edge_unlisted=self.edge_unlisted + len(self.edge))
         return self
+
+
+def _in_few_words(one: EdgeState) -> EdgeState:
+    return replace(one, steps=(), message=one.message[:WORDS_MAX])
 
 
 def _plain(one: EdgeState) -> EdgeState:
@@ -80,7 +84,9 @@ class EdgesKeeper:
         """Built again only after something called for a report: an edge may have thousands of hostnames."""
         if self._built_at != self._report.count:
             self._built_at = self._report.count
-            found = EdgesReport(self._edges.states(), self._edges.gone())
+            states = self._edges.states()
+            edge = states if len(states) <= DETAILED_MAX else tuple(_plain(one) for one in states)
+            found = EdgesReport(edge, self._edges.gone())
             self._section = found if found != self._section else self._section
         return self._section
 
