@@ -13,20 +13,21 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bench.edge_client import Watch
-from bench.edge_lab import DOMAIN, EDGE, IMAGES, PORT, WORKER, EdgeLab
+from bench.edge_lab import EDGE, IMAGES, WORKER, EdgeLab
 from bench.figures import Figure, table
+from bench.volume_service import VOLUME, changing, declare, hostname
 
 MORE_S_MAX = 1.5  # than with an empty volume
 RATIO_MAX = 1.3  # ten times as much data
 FORECAST_MAX = 2.0
 BLOCK = 64 << 10
+PAUSE_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -80,23 +81,9 @@ class Volume:
                     file.write(block[: min(len(block), self._each_bytes - at)])
         subprocess.run(["sync", "-f", self._path], check=True)
 
-    @contextmanager
-    def changing(self, watch: Watch) -> Iterator[None]:
-        """From now until the service stops."""
-        over = threading.Event()
-        writer = threading.Thread(target=self._change, args=(watch, over))
-        writer.start()
-        try:
-            yield
-        finally:
-            over.set()
-            writer.join()
-
-    def _change(self, watch: Watch, over: threading.Event) -> None:
-        while self._case.files and not over.wait(0.3) and watch.is_answered:
-            for at in range(0, self._changed, BLOCK):
-                if over.is_set() or not watch.is_answered:
-                    return
+    def change(self, watch: Watch) -> None:
+        for at in range(0, self._changed, BLOCK):
+            if watch.is_answered:
                 self._write(at)
 
     def _write(self, at: int) -> None:
@@ -137,14 +124,14 @@ def _case(lab: EdgeLab, data: str, system: str, case: Case, effort: Effort) -> t
     """Seconds without an answer, and what the plan said: medians."""
     name = f"{system}-{case.name}"
     _deploy(lab, name, IMAGES[0])
-    volume = Volume(os.path.join(data, name, "book"), case, effort.changed_bytes)
+    volume = Volume(os.path.join(data, name, VOLUME), case, effort.changed_bytes)
     volume.fill()
     _deploy(lab, name, IMAGES[1])  # the agent learns how long this service takes
     down, said = [], []
     for number in range(effort.rounds):
-        _write(lab, name, IMAGES[number % 2])
+        declare(lab, name, IMAGES[number % 2])
         said.append(_forecast(lab, name))
-        with Watch(lab.addresses[EDGE], f"{name}.{DOMAIN}") as watch, volume.changing(watch):
+        with Watch(lab.addresses[EDGE], hostname(name)) as watch, changing(watch, volume.change, PAUSE_S):
             lab.holdfast("deploy", name, "--yes")
         down.append(watch.gap_s)
         print(f"{name}: down {down[-1]:.2f} s, the plan said {said[-1]:.1f} s", file=sys.stderr, flush=True)
@@ -156,18 +143,8 @@ def _case(lab: EdgeLab, data: str, system: str, case: Case, effort: Effort) -> t
 
 
 def _deploy(lab: EdgeLab, name: str, image: str) -> None:
-    _write(lab, name, image)
+    declare(lab, name, image)
     lab.holdfast("deploy", name, "--yes")
-
-
-def _write(lab: EdgeLab, name: str, image: str) -> None:
-    lines = [f'node = "{WORKER}"', "[[components]]", 'name = "web"', f'image = "{lab.registry}/{image}"']
-    lines.append(f'health = {{ type = "http", path = "/health", port = {PORT}, start_period = "8s" }}')
-    lines += ["[[components.routes]]", 'name = "r"', f"port = {PORT}", "public = true"]
-    lines += [f'hostname = "{name}.{DOMAIN}"']
-    lines += ["[[components.volumes]]", 'name = "book"', 'path = "/data"', 'protect = "none"']
-    with open(os.path.join(lab.fleet, "services", f"{name}.toml"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
 
 
 def _forecast(lab: EdgeLab, name: str) -> float:

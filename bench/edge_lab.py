@@ -33,8 +33,9 @@ TIMEOUTS = '\n[timeouts]\nundeploy = "1s"\nedge_route = "5m"\n'
 class EdgeLab:
     """Up from `with` to its end, with both images on the worker before anything is measured."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, more: str = "") -> None:
         self.folder = folder
+        self._nodes = NODES + more
         self.dir = os.path.join(folder, "lab")
         self.env = {**os.environ, **podman_files.variables(), "HOLDFAST_LAB": self.dir, "NO_COLOR": "1"}
 
@@ -42,7 +43,7 @@ class EdgeLab:
 
     def __enter__(self) -> "EdgeLab":
         try:
-            self.lab("up", "--nodes", NODES)
+            self.lab("up", "--nodes", self._nodes)
             self.env |= json.loads(self.lab("env", "--json"))
             self.fleet = self.env["HOLDFAST_FLEET"]
             found = self._status()

@@ -22,6 +22,7 @@ from bench import (
     deploy,
     growth,
     hub_process,
+    move_pauses,
     moves,
     proxy,
     starts,
@@ -67,6 +68,7 @@ class Effort:
     archives: archives.Effort
     updates: updates.Effort
     moves: moves.Effort
+    move_pauses: move_pauses.Effort
 
 
 FULL = Effort(
@@ -74,21 +76,21 @@ FULL = Effort(
     boots={1024: 10_000, 65_536: 10_000}, boot_rounds=5, containers=50, deploy_rounds=3, healings=3, crashes=15,
     settled_s=5.0, hub_settled_s=2.0, idle_s=60.0, traffic=traffic.FULL, proxy=proxy.FULL, store_commits=1000,
     latency=(40, 2), herd=(1000, 300.0, 10.0, 3.0), peers=True, checkpoints=checkpoints.FULL, archives=archives.FULL,
-    updates=updates.FULL, moves=moves.FULL,
+    updates=updates.FULL, moves=moves.FULL, move_pauses=move_pauses.FULL,
 )  # fmt: skip
 QUICK = Effort(
     plans=3, applies=1, services=1_000, sizes=(1_000, 5_000), size_rounds=3, commits=100,
     boots={1024: 10_000, 65_536: 1_000}, boot_rounds=3, containers=10, deploy_rounds=1, healings=3, crashes=5,
     settled_s=5.0, hub_settled_s=2.0, idle_s=10.0, traffic=traffic.QUICK, proxy=proxy.QUICK, store_commits=200,
     latency=(10, 2), herd=(100, 20.0, 10.0, 3.0), peers=True, checkpoints=checkpoints.QUICK, archives=archives.QUICK,
-    updates=updates.QUICK, moves=moves.QUICK,
+    updates=updates.QUICK, moves=moves.QUICK, move_pauses=move_pauses.QUICK,
 )  # fmt: skip
 SMALLEST = Effort(
     plans=1, applies=1, services=2, sizes=(2, 4), size_rounds=1, commits=5,
     boots={1024: 10}, boot_rounds=1, containers=1, deploy_rounds=1, healings=1, crashes=1, settled_s=0.0,
     hub_settled_s=0.1, idle_s=1.0, traffic=traffic.SMALLEST, proxy=proxy.SMALLEST, store_commits=10, latency=(1, 0),
     herd=(3, 1.0, 1.0, 0.0), peers=False, checkpoints=checkpoints.SMALLEST, archives=archives.SMALLEST,
-    updates=updates.SMALLEST, moves=moves.SMALLEST,
+    updates=updates.SMALLEST, moves=moves.SMALLEST, move_pauses=move_pauses.SMALLEST,
 )  # fmt: skip
 
 
@@ -223,6 +225,7 @@ PARTS = (
     Part("archives", _archives, alone=True),
     Part("updates", _updates, alone=True),
     Part("moves", _moves, alone=True),
+    Part("move-pauses", lambda effort, _: move_pauses.measure(effort.move_pauses), alone=True),
     Part("proxy", lambda effort, _: proxy.measure(effort.proxy), alone=True),
 )
 
