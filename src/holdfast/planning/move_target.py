@@ -10,12 +10,13 @@ from holdfast.model.applied import Applied
 from holdfast.model.fleet import Service
 from holdfast.model.nearest import hint
 from holdfast.model.observation import NodeObservation
-from holdfast.planning.placement import Placed, Placer, carries_services, drained_nodes, is_public, unproxied
+from holdfast.planning.placement import Placed, Placer, carries_services, drained_nodes, has_data, is_public, unproxied
 
 
 class Wish(Struct, frozen=True):
-    """`target`: "" lets placement decide. `backup` and `key`: the digest of its receipt, for a source that is dead.
-    `sealed`: secrets that were sealed again, by the digest they have now."""
+    """`target`: "" lets placement decide. `why`: the reason for the target, where it was chosen before. `backup` and
+    `key`: the digest of its receipt, for a source that is dead. `sealed`: secrets that were sealed again, by the digest
+    they have now."""
 
     service: str
     target: str = ""
@@ -23,6 +24,7 @@ class Wish(Struct, frozen=True):
     key: bytes = b""
     sealed: Mapping[str, bytes] = {}
     aside: bool = False  # data of it that is on the target already is moved aside
+    why: str = ""
 
 
 def home(service: str, applied: Applied) -> str:
@@ -48,9 +50,12 @@ def target_of(wish: Wish, applied: Applied, seen: Mapping[str, NodeObservation])
             code="core_stays",
         )
     nodes = {name: applied.node(name) for name in applied.table.of_kind("node")}
+    from_there = f"moves from {source}" + (" with its data" if has_data(service) else "")
     if not wish.target:
-        placer = Placer(nodes, seen, applied.table, drained_nodes(applied.table) | {source})
-        return placer.place(wish.service, replace(service, node=UNSET), None)
+        joined = {name: node for name, node in nodes.items() if name != source and has_joined(name, applied)}
+        placer = Placer(joined, seen, applied.table, drained_nodes(applied.table))
+        found = placer.place(wish.service, replace(service, node=UNSET), None)
+        return Placed(found.node, f"{from_there}; {found.why}")
     node = nodes.get(wish.target)
     fit = [name for name, one in sorted(nodes.items()) if name != source and "worker" in one.roles]
     others = f"nodes that could take it: {', '.join(fit) or 'none'}"
@@ -65,7 +70,11 @@ def target_of(wish: Wish, applied: Applied, seen: Mapping[str, NodeObservation])
         raise NotPermitted(
             f"service.{wish.service} cannot move to {wish.target}: {why}", remedy=others, code="no_target"
         )
-    return Placed(wish.target, f"moves from {source} with its data")
+    return Placed(wish.target, wish.why or from_there)
+
+
+def has_joined(node: str, applied: Applied) -> bool:
+    return applied.table.entries[f"node.{node}"].identity is not UNSET
 
 
 def _refused(target: str, source: str, service: Service, applied: Applied, seen: Mapping[str, NodeObservation]) -> str:
@@ -78,6 +87,6 @@ def _refused(target: str, source: str, service: Service, applied: Applied, seen:
         return "that node is drained"
     if observed is not None and observed.status == "unhealthy":
         return "that node is not healthy"
-    if applied.table.entries[f"node.{target}"].identity is UNSET:
+    if not has_joined(target, applied):
         return "that node has not joined"
     return (unproxied(node) or "") if is_public(service) else ""

@@ -31,9 +31,10 @@ def planned(service: str, current: Standing, view: FleetView, args: Namespace, b
     applied = view.applied
     assert current.hub is not None
     source, seen = home(service, applied), current.hub.observations()
-    where = target_of(Wish(service, args.to), applied, seen).node
+    chosen = target_of(Wish(service, args.to), applied, seen)
+    where = chosen.node
     _refuse_data(service, where, view, args)
-    wish = Wish(service, where, aside=args.force)
+    wish = Wish(service, where, aside=args.force, why=chosen.why)
     note = ""
     if has_data(applied.service(service)) and (args.backup or _is_dead(source, view)):
         one = backup_view.named(view, service, args.backup)
@@ -43,7 +44,8 @@ def planned(service: str, current: Standing, view: FleetView, args: Namespace, b
         note = lost_data.sentence(one, source, view, box.clock.now_s())
     sealed = resealed.for_node(service, where, applied, args, box)
     plan = plan_move(replace(wish, sealed=sealed.contents), applied, seen, current.formats)
-    note = note or moved_data.sentence(service, source, view)
+    if has_data(applied.service(service)):
+        note = note or moved_data.sentence(service, source, view.nodes)
     return Planned(_noted(plan, service, note), where, sealed)
 
 
