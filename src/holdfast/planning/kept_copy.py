@@ -23,13 +23,17 @@ def plan_again(service: str, node: str, before: Table, applied: Applied, reads: 
     address = f"service.{service}"
     entry = before.entries.get(address)
     if entry is None or entry.node != node:
-        raise Invalid(
-            f"service.{service} did not run on {node} before it was removed",
-            remedy=f"write services/{service}.toml, and: holdfast deploy {service}",
-            code="not_found",
-        )
+        raise never_there(service, node)
     entries = dict(sorted({**applied.table.entries, address: entry}.items()))
     return plan_rollback(Table(entries, applied.table.tombstones), applied, reads)
+
+
+def never_there(service: str, node: str) -> Invalid:
+    return Invalid(
+        f"no revision is known in which service.{service} ran on {node} before it was removed",
+        remedy=f"write services/{service}.toml, and: holdfast deploy {service}",
+        code="not_found",
+    )
 
 
 def plan_kept(

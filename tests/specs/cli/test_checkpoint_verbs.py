@@ -343,6 +343,28 @@ def test_data_set_aside_whose_time_is_lost_is_listed_and_can_be_brought_back(tmp
     scene(tmp_path, story)
 
 
+def test_of_several_copies_that_of_the_removed_service_comes_back_n107(tmp_path: Path) -> None:
+    """It was ambiguous, and the remedy named the oldest copy."""
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        old = RetiredData("old", "/srv/old", 1024, 1, epoch=2, state="superseded", target="w2")
+        removed = RetiredData("old", "/srv/old", 1024, 1, epoch=3)
+        reports(w1, retired=(old,))
+        reports(w2, retired=(removed,))
+        chosen = box.fails(2, "retired", "restore", "old", "--yes")["message"]
+        assert chosen == "no revision is known in which service.old ran on w2 before it was removed"
+        purged = replace(removed, purge="a" * 32, until_s=1.8e9)
+        reports(w2, retired=(purged,))
+        trouble = box.fails(5, "retired", "restore", "old", "--yes")
+        assert "w1 (superseded, epoch 2), w2 (purged)" in trouble["message"]
+        reports(w1, retired=(replace(old, epoch=1),))
+        reports(w2, retired=(replace(old, state="fenced"),))
+        trouble = box.fails(5, "retired", "restore", "old", "--yes")
+        assert trouble["remedy"].startswith("name the node: holdfast retired restore old -n w2"), "the newest"
+
+    scene(tmp_path, story)
+
+
 def test_a_purge_says_how_much_and_its_order_says_now_n11(tmp_path: Path) -> None:
     def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
         old = RetiredData("old", "/srv/old", 3 * 1024**2, 17)

@@ -333,12 +333,14 @@ def test_stale_copies_are_named_with_the_node_that_has_the_service_instead(tmp_p
             "service": "web", "node": "w1", "epoch": 2, "state": "superseded", "target": "w2", "digest": manifest,
             "left_s": START_S,
         }  # fmt: skip
-        shown = "Copies of services that run elsewhere: web on w1 (superseded, epoch 2; runs on w2); holdfast retired"
-        assert shown in one.operator.does("status")
+        shown = "Copies of services that run elsewhere: web on w1 (superseded, epoch 2; runs on w1); holdfast retired"
+        assert shown in one.operator.does("status"), "where it is applied, and not where it went from here"
         (row,) = one.operator.shows("retired")["retired"]
         assert (row["state"], row["epoch"], row["target"], row["digest"]) == ("superseded", 2, "w2", manifest)
         assert row["left"] == "2023-11-14T22:13:20Z" and "holdfast purge web -n w1" in row["purge"]
         text = one.operator.does("retired")
+        assert "restore: holdfast retired restore web -n w1" in text, "N106: only the way to delete it was shown"
+        assert "purge: holdfast purge web -n w1" in text
         assert f"superseded 2023-11-14T22:13:20Z: handed over to w2 (manifest {manifest[:16]}, epoch 2)" in text
         one.says(one.state("converged"), retired=(replace(moved, state="fenced", target="", digest=""),))
         applied = one.rig.hub.applied()
@@ -346,6 +348,7 @@ def test_stale_copies_are_named_with_the_node_that_has_the_service_instead(tmp_p
         entry = replace(applied.table.entries["service.web"], node="w2", epoch=3, move=Move("w1", backup))
         nodes = verify(one.rig.desk.nodes(), applied, one.rig.clock.now_s()).nodes
         table = replace(applied.table, entries={**applied.table.entries, "service.web": entry})
+        assert not stale(nodes, replace(applied, table=replace(table, entries={}))), "N105: nothing runs elsewhere"
         (fenced,) = stale(nodes, replace(applied, table=table))
         assert (fenced.state, fenced.epoch, fenced.target, fenced.digest) == ("fenced", 2, "w2", backup)
 

@@ -10,7 +10,7 @@ from holdfast.cli.backups import hub_copies, proofs
 from holdfast.cli.edges.edge_list import expires
 from holdfast.cli.hub_target import UNSERVED
 from holdfast.cli.nodes.node_list import describe
-from holdfast.cli.services.copies import Copy, copies, stale
+from holdfast.cli.services.copies import Copy, copies, home, stale
 from holdfast.model.applied import Applied
 from holdfast.model.duration import aged
 from holdfast.model.hub_status import HubStatus, StatusFinding
@@ -69,7 +69,8 @@ def lines(shown: Shown, running: bool, now_s: float) -> Iterator[str]:
     if applied is not None:
         yield from (f"Moving: {one.words}" for one in _moves(nodes, applied))
     if applied is not None and (moved := stale(nodes, applied)):
-        yield f"Copies of services that run elsewhere: {_few([_words(one) for one in moved])}; holdfast retired"
+        listed = _few([_words(one, applied) for one in moved])
+        yield f"Copies of services that run elsewhere: {listed}; holdfast retired"
     if applied is not None and (only := backup_copies.only_at_hub(nodes, applied)):
         yield f"Services whose backups have their only copy at the hub: {_few(only)}; [[storage]] adds another place"
 
@@ -162,8 +163,9 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join([*names[:VOLUMES_SHOWN], *more])
 
 
-def _words(copy: Copy) -> str:
-    return f"{copy.service} on {copy.node} ({copy.state}, epoch {copy.epoch}; runs on {copy.target or 'another node'})"
+def _words(copy: Copy, applied: Applied) -> str:
+    now = home(copy.service, applied)
+    return f"{copy.service} on {copy.node} ({copy.state}, epoch {copy.epoch}; runs on {now})"
 
 
 def _volumes(nodes: Mapping[str, VerifiedReport], applied: Applied) -> tuple[Unprotected, ...]:

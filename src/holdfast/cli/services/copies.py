@@ -33,7 +33,18 @@ def copies(nodes: Mapping[str, VerifiedReport], applied: Applied) -> list[Copy]:
 
 def stale(nodes: Mapping[str, VerifiedReport], applied: Applied) -> list[Copy]:
     """Of services that run elsewhere."""
-    return [copy for copy in copies(nodes, applied) if copy.state in ("superseded", "fenced")]
+    return [copy for copy in copies(nodes, applied) if is_stale(copy) and home(copy.service, applied)]
+
+
+def is_stale(copy: Copy) -> bool:
+    """Another node went on with the service."""
+    return copy.state in ("superseded", "fenced")
+
+
+def home(service: str, applied: Applied) -> str:
+    """The node that has the service now; "" if it is removed. `target` of a copy is older: it may have moved again."""
+    entry = applied.table.entries.get(f"service.{service}")
+    return entry.node if entry is not None and entry.node is not UNSET else ""
 
 
 def _live(node: str, report: Report, applied: Applied) -> list[Copy]:

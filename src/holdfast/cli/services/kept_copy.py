@@ -16,7 +16,7 @@ from holdfast.cli.waiting import way_back
 from holdfast.errors import NotPermitted
 from holdfast.model.report import RetiredData
 from holdfast.model.verified_report import VerifiedReport
-from holdfast.planning.kept_copy import plan_again, plan_kept
+from holdfast.planning.kept_copy import never_there, plan_again, plan_kept
 from holdfast.status import moves
 
 
@@ -30,6 +30,8 @@ def bring_back(name: str, node: str, data: RetiredData, view: FleetView, args: N
     if entry is None or entry.node is UNSET:
         stone = applied.table.tombstones.get(f"service.{name}")
         removed_in = stone.removed_in if stone is not None else data.removed_in
+        if removed_in < 2:
+            raise never_there(name, node)
         before = way_back.target(hub, applied, removed_in - 1)[1]
         code = carry_out(plan_again(name, node, before, applied, current.formats), applied, *last)
         file = os.path.join(args.fleet, "services", name + ".toml")

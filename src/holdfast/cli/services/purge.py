@@ -10,7 +10,7 @@ from holdfast.cli.fleet.signing import operator_signer
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.orders import order_and_wait
-from holdfast.cli.services.copies import left
+from holdfast.cli.services.copies import home, is_stale, left
 from holdfast.cli.sizes import counted, size
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid, NotPermitted
@@ -86,7 +86,9 @@ def _words(name: str, view: FleetView, args: Namespace) -> str:
 
 def _data(node: str, found: RetiredData, view: FleetView) -> str:
     copy = left(node, found, view.applied)
-    whose = f" ({copy.state}; the service runs on {copy.target})" if copy.target else ""
+    now = home(copy.service, view.applied)
+    runs = f"the service runs on {now}" if now else "the service is removed"
+    whose = f" ({copy.state}; {runs})" if is_stale(copy) else ""
     return f"{found.path} on {node}{whose}: {_much(found)}"
 
 

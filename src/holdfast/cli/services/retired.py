@@ -21,9 +21,9 @@ from holdfast.model.report import RetiredData
 DETAILS = """\
 The data of a removed service stays on its node, and so does the copy of a service that moved to another node:
 superseded, if this node handed it over; fenced, if it was away and the service began with a backup elsewhere. Neither
-runs. It is purged only by an order that is signed for that directory on that node; the list shows the command that
-signs one. Purged data is kept aside for 7 days and is listed with the earliest
-time of its deletion, and with the command that brings it back.
+runs. The list shows the command that brings the service back to each copy, and the one that purges it: by an order that
+is signed for that directory on that node. Purged data is kept aside for 7 days and is listed with the earliest time of
+its deletion, and with the command that brings it back.
 
 examples:
   holdfast retired
@@ -47,8 +47,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     if not rows:
         box.terminal.remark("No node reports data that a service left there.")
     for row, line in zip(rows, tables.lines([_cells(row) for row in rows], box.terminal, tail=True), strict=True):
-        shown = f"restore: {row['restore']}" if row["restore"] else f"purge: {row['purge']}"
-        box.terminal.say(block((line, f"  {shown}")))
+        purge = () if row["purged"] else (f"  purge: {row['purge']}",)
+        box.terminal.say(block((line, f"  restore: {row['restore']}", *purge)))
     for name in silent(view):
         box.terminal.remark(f"Unknown for {name}: {origin(view.nodes[name])}")
     return 0
@@ -56,7 +56,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 def _cells(row: Row) -> tuple[str, ...]:
     since = _since(row)
-    if row["restore"]:
+    if row["purged"]:
         since = f"purged; kept {_kept(row['until'])}"
     copies = f", {counted(row['checkpoints'], 'checkpoint')}" if row["checkpoints"] else ""
     much = f"{size(row['size_bytes'])}, {counted(row['files'], 'file')}{copies}"
@@ -113,5 +113,6 @@ def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Name
         "until": rfc3339(data.until_s) if data.until_s else None,
         "checkpoints": data.checkpoints or copies,
         "purge": f"holdfast purge {data.name} -n {node}{' --now' if data.purge else ''}{repeated(args)}",
-        "restore": f"holdfast retired restore {data.name} -n {node}{repeated(args)}" if data.purge else None,
+        "restore": f"holdfast retired restore {data.name} -n {node}{repeated(args)}",
+        "purged": bool(data.purge),
     }

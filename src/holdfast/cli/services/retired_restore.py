@@ -10,6 +10,7 @@ from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.orders import order_and_wait
 from holdfast.cli.secrets import secret_opening
 from holdfast.cli.services import kept_copy
+from holdfast.cli.services.copies import left
 from holdfast.cli.services.purge import data_on, set_aside
 from holdfast.cli.sizes import counted, size
 from holdfast.cli.timestamps import rfc3339
@@ -18,8 +19,8 @@ from holdfast.errors import Conflict, Invalid
 from holdfast.model.report import RetiredData
 
 DETAILS = """\
-What a purge set aside (for 7 days) comes first: the newest of it, with its checkpoints, is put back by an order of
-grade destroy, and stays there unused. The service must not be applied on that node meanwhile.
+On a node, what a purge set aside (for 7 days) comes first: the newest of it, with its checkpoints, is put back by an
+order of grade destroy, and stays there unused. The service must not be applied on that node meanwhile.
 
 Otherwise the service itself comes back to the data that a node kept of it, by a signed revision:
   retired                the removed service is applied again as it was before, also after an accidental removal
@@ -67,23 +68,36 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _found(name: str, view: FleetView, args: Namespace) -> tuple[str, RetiredData]:
-    """The newest that a purge set aside, or else what is in its place; several nodes need -n."""
+    """On a node, the newest that a purge set aside comes first. Of several nodes, only that of a removed service."""
     if args.node:
         fleet_view.node(view, args.node, args)
     nodes = [args.node] if args.node else sorted(view.nodes)
     found = {node: rows[-1] for node in nodes if (rows := set_aside(node, name, view))}
-    found = found or {node: one for node in nodes if (one := data_on(node, name, view)) is not None}
-    if len(found) == 1:
-        return next(iter(found.items()))
+    found |= {n: one for n in nodes if n not in found and (one := data_on(n, name, view)) is not None}
     if not found:
         raise Invalid(
             f"no node reports data of {name} that could be brought back",
             remedy="`holdfast retired` lists what can be brought back",
             code="not_found",
         )
-    again = f"holdfast retired restore {name} -n {next(iter(found))}{repeated(args)}"
+    fresh = sorted(found, key=lambda node: _order(node, found[node], view))
+    rest = [found[node] for node in fresh[1:]]
+    is_clear = not any(one.purge for one in found.values()) and all(one.state for one in rest)
+    if not rest or (is_clear and not found[fresh[0]].state):
+        return fresh[0], found[fresh[0]]
+    known = ", ".join(f"{node} ({_which(node, found[node], view)})" for node in fresh)
     raise Conflict(
-        f"several nodes have data of {name} that could be brought back: {', '.join(found)}",
-        remedy=f"name the node: {again}",
+        f"several nodes have data of {name} that could be brought back: {known}",
+        remedy=f"name the node: holdfast retired restore {name} -n {fresh[0]}{repeated(args)}",
         code="ambiguous",
     )
+
+
+def _order(node: str, data: RetiredData, view: FleetView) -> tuple[bool, bool, int]:
+    """That of a removed service first, then the newest copy that a move left; purged data last."""
+    return bool(data.purge), bool(data.state), -left(node, data, view.applied).epoch
+
+
+def _which(node: str, data: RetiredData, view: FleetView) -> str:
+    copy = left(node, data, view.applied)
+    return "purged" if data.purge else f"{copy.state}, epoch {copy.epoch}"
