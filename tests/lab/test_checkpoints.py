@@ -123,7 +123,7 @@ def test_after_a_lost_journal_what_was_set_aside_and_checkpoints_can_be_used_n11
 
 def asides(scene: DeployScene) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads(scene.run("retired", "--json").ok().out)["retired"]
-    return [row for row in rows if row["restore"]]
+    return [row for row in rows if row["purged"]]
 
 
 def seen(scene: DeployScene, text: str) -> list[str]:

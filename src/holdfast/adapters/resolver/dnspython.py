@@ -1,14 +1,13 @@
-"""Resolve names with dnspython. Nothing is cached: callers need the current state."""
+"""Resolve names with dnspython, loaded at the first name. Nothing is cached: callers need the current state."""
 
 import asyncio
 from collections.abc import Sequence
-
-import dns.asyncresolver
-import dns.exception
-import dns.name
-import dns.resolver
+from typing import TYPE_CHECKING
 
 from holdfast.errors import TryLater
+
+if TYPE_CHECKING:
+    import dns.asyncresolver
 
 
 class DnspythonResolver:
@@ -16,6 +15,9 @@ class DnspythonResolver:
         self._port = port
 
     async def addresses(self, name: str, servers: Sequence[str], at_most_s: float) -> tuple[str, ...]:
+        import dns.exception
+        import dns.name
+
         asked = ", ".join(servers) or "the machine's DNS servers"
         try:
             resolver = self._resolver(servers, at_most_s)
@@ -30,7 +32,9 @@ class DnspythonResolver:
             ) from trouble
         return tuple(sorted(address for part in found for address in part))
 
-    def _resolver(self, servers: Sequence[str], at_most_s: float) -> dns.asyncresolver.Resolver:
+    def _resolver(self, servers: Sequence[str], at_most_s: float) -> "dns.asyncresolver.Resolver":
+        import dns.asyncresolver
+
         resolver = dns.asyncresolver.Resolver(configure=not servers)
         if servers:
             resolver.nameservers = list(servers)
@@ -40,7 +44,9 @@ class DnspythonResolver:
         return resolver
 
 
-async def _ask(resolver: dns.asyncresolver.Resolver, name: str, kind: str) -> tuple[str, ...]:
+async def _ask(resolver: "dns.asyncresolver.Resolver", name: str, kind: str) -> tuple[str, ...]:
+    import dns.resolver
+
     try:
         answer = await resolver.resolve(name.rstrip(".") + ".", kind, raise_on_no_answer=False, search=False)
     except dns.resolver.NXDOMAIN:

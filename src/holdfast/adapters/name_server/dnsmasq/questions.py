@@ -1,4 +1,7 @@
-"""Queries to one DNS server over one socket, many at a time, each with a time limit."""
+"""Queries to one DNS server over one socket, many at a time, each with a time limit.
+
+dnspython is loaded at the first query: it takes 3 MB, and most nodes serve no DNS.
+"""
 
 import asyncio
 import socket
@@ -7,11 +10,6 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import cast
-
-import dns.exception
-import dns.message
-import dns.rdataclass
-import dns.rdatatype
 
 from holdfast.errors import TryLater
 
@@ -44,8 +42,8 @@ class Questions(asyncio.DatagramProtocol):
     async def ask(
         self,
         name: str,
-        kind: dns.rdatatype.RdataType = dns.rdatatype.A,
-        of: dns.rdataclass.RdataClass = dns.rdataclass.IN,
+        kind: str = "A",
+        of: str = "IN",
     ) -> tuple[str, ...]:
         """The records of the answer; () also if the name does not exist. Raises TryLater if no answer arrives."""
         assert self._transport is not None
@@ -75,7 +73,7 @@ class Questions(asyncio.DatagramProtocol):
 
         async def one(name: str, like: str) -> None:
             async with turn:
-                kind = dns.rdatatype.A if ip_address(like).version == 4 else dns.rdatatype.AAAA
+                kind = "A" if ip_address(like).version == 4 else "AAAA"
                 for address in await self.ask(name, kind):
                     found[name] = address
 
@@ -88,20 +86,27 @@ class Questions(asyncio.DatagramProtocol):
 
 
 @lru_cache(64)
-def _query(name: str, kind: dns.rdatatype.RdataType, of: dns.rdataclass.RdataClass) -> bytes:
+def _query(name: str, kind: str, of: str) -> bytes:
+    import dns.message
+
     return dns.message.make_query(name, kind, of, id=0).to_wire()[2:]
 
 
 @lru_cache(64)
-def _records(query: bytes, kind: dns.rdatatype.RdataType, answer: bytes) -> tuple[str, ...] | None:
+def _records(query: bytes, kind: str, answer: bytes) -> tuple[str, ...] | None:
     """None if this is not an answer to this query."""
+    import dns.exception
+    import dns.message
+    import dns.rdatatype
+
+    wanted = dns.rdatatype.from_text(kind)
     try:
         asked, said = (dns.message.from_wire(b"\0\0" + one, ignore_trailing=True) for one in (query, answer))
     except (dns.exception.DNSException, ValueError):
         return None
     if not asked.is_response(said):
         return None
-    return tuple(data.to_text() for record in said.answer for data in record if record.rdtype == kind)
+    return tuple(data.to_text() for record in said.answer for data in record if record.rdtype == wanted)
 
 
 @asynccontextmanager

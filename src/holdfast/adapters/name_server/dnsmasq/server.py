@@ -13,9 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 
-import dns.rdataclass
-import dns.rdatatype
-
 from holdfast.adapters.name_server.dnsmasq import configuration, zone_file
 from holdfast.adapters.name_server.dnsmasq.daemon import Daemon
 from holdfast.adapters.name_server.dnsmasq.port_holder import holder
@@ -77,7 +74,7 @@ class Dnsmasq:
         if self._version[0] != running[0]:
             with suppress(TryLater):
                 async with questions(self._serving.address, PORT, TRY_S) as asking:
-                    said = await asking.ask("version.bind", dns.rdatatype.TXT, dns.rdataclass.CH)
+                    said = await asking.ask("version.bind", "TXT", "CH")
                     self._version = (running[0], said[0].strip('"').replace("-", " ", 1) if said else "")
         return self._version[1] if self._version[0] == running[0] else ""
 
@@ -193,7 +190,7 @@ class Dnsmasq:
     async def _is_asked(self, asking: Questions, process: Process) -> bool:
         """Whether this process answers: another server may use its address."""
         name, mark = self._daemon.mark(process)
-        is_it = bool(name) and await asking.ask(name, dns.rdatatype.TXT) == (f'"{mark}"',)
+        is_it = bool(name) and await asking.ask(name, "TXT") == (f'"{mark}"',)
         self._heard = (process if is_it else None, time.monotonic())
         return is_it
 
