@@ -33,7 +33,8 @@ def schedule(name: str, cmd: str) -> str:
 def scene(deploy_lab: DeployScene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployScene]:
     text = f'FROM {deploy_lab.image("hello:1")}\nENTRYPOINT []\nCMD ["/bin/hello"]\n'
     deploy_lab.build(tmp_path_factory.mktemp("told"), "told:1", text)
-    jobs = schedule("now", "sleep 1") + schedule("bad", "test -e /data/ok || { echo it broke; exit 3; }")
+    jobs = schedule("now", "sleep 1") + schedule("long", "until test -e /data/over; do sleep 0.2; done")
+    jobs += schedule("bad", "test -e /data/ok || { echo it broke; exit 3; }")
     deploy_lab.write(TOLD, web(deploy_lab.image("told:1")) + VOLUME + jobs)
     deploy_lab.deploy(TOLD).ok()
     yield deploy_lab
@@ -77,11 +78,12 @@ def test_a_failed_run_shows_its_lines_and_runs_when_its_data_is_correct(scene: D
     scene.data(TOLD, "book").joinpath("ok").touch()
     worked(seat.pastes("correct the command or its data, then: holdfast schedule run told bad", failed))
     ends(scene, "schedule_failed", "schedule.told.bad")
-    seat.run("holdfast schedule run told now --detach")
-    wait_until(lambda: any("_run-now" in one.name for one in scene.containers()), "it runs")
-    busy = seat.run("holdfast schedule run told now")
+    seat.run("holdfast schedule run told long --detach")
+    wait_until(lambda: any("_run-long" in one.name for one in scene.containers()), "it runs")
+    busy = seat.run("holdfast schedule run told long")
     (listed,) = worked(seat.pastes("`holdfast schedule list told` shows it; repeat the command when it is over", busy))
-    assert "now" in listed.out
+    assert "long" in listed.out
+    scene.data(TOLD, "book").joinpath("over").touch()
     seat.runs("holdfast restart {}", TOLD)
 
 
