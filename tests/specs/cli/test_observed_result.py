@@ -565,7 +565,7 @@ def test_what_was_there_before_and_does_not_work_is_not_said_to_keep_serving_t4(
         one.then(lambda: one.says(one.state("failed", **more), containers=(old,)))
         deploys(one, 2, code=1)
         said = one.operator.err.getvalue()
-        assert "web:1 (revision 1) keeps running, but main is restarting (9 restarts)" in said, said
+        assert "web:1 (revision 1) does not work: main is restarting (9 restarts)" in said, said
 
     scene(tmp_path, story)
 
