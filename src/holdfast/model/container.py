@@ -131,7 +131,8 @@ class Published(Struct, frozen=True):
     outside: int
 
 
-ContainerPhase = Literal["created", "running", "exited", "other"]
+# paused: its processes are frozen, by hand. They go on when they are told to, so it counts as running.
+ContainerPhase = Literal["created", "running", "paused", "exited", "other"]
 
 
 class Container(Struct, frozen=True, omit_defaults=True):

@@ -128,6 +128,12 @@ def test_in_a_fast_lab_nothing_takes_long_to_start_or_to_settle() -> None:
     assert healthy.proof(None, 8.0).settle_s == 1.0 and healthy.proof(None, 0.0).settle_s == 3.0
 
 
+def test_one_that_is_paused_does_not_work_whatever_it_did_before_n111() -> None:
+    paused = replace(UP, phase="paused")
+    assert word(probed(healthy.begin(UP, 0.0), True), paused, 1.0) == "unhealthy"
+    assert unchecked(healthy.begin(UP, 0.0, lived_s=SETTLE_S), paused, 1.0) == "unhealthy"
+
+
 def test_a_container_that_was_only_made_has_not_failed() -> None:
     created = Container("a", "web", "created")
     assert word(healthy.begin(created, 0.0), created, 99.0) == "starting"
