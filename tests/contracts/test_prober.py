@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -212,6 +213,50 @@ def test_its_own_address_comes_first_then_a_published_port() -> None:
             other = await prober.probe(one, Health(type="http", port=81))
             assert not other.ok and "publish" in other.why
             assert not (await prober.probe(Container("x", "x", "running", True), Health(type="tcp"))).ok
+
+    asyncio.run(scene())
+
+
+@asynccontextmanager
+async def published(health: Health, *, leads: bool, started_s: float) -> AsyncIterator[tuple[Container, Health]]:
+    """It answers at its own address. Its published port leads there, or to a socket that accepts nothing: podman holds
+    every published port by one."""
+    server = await asyncio.start_server(answering(OK), "127.0.0.2", 0)
+    port = server.sockets[0].getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        door = ("127.0.0.2", port) if leads else held.getsockname()
+        ports = (Published(port, *door),)
+        one = Container("x", "x", "running", True, address="127.0.0.2", ports=ports, started_s=started_s)
+        if leads:
+            one = replace(one, address="127.0.0.3")  # where nothing listens
+        yield one, replace(health, port=port)
+    server.close()
+
+
+@pytest.mark.parametrize("health", [HTTP, TCP], ids=["http", "tcp"])
+def test_one_whose_published_port_leads_nowhere_is_not_well_n110(health: Health) -> None:
+    """A reload of the firewall takes podman's rules away: visitors waited in vain, and all said that it is live."""
+
+    async def scene() -> None:
+        prober, now_s = NetworkProber(no_exec), time.time()
+        asks = replace(health, timeout="500ms")
+        async with published(asks, leads=False, started_s=now_s - 60) as (one, asked):
+            verdict = await prober.probe(one, asked)
+            door = one.ports[0].outside
+            assert not verdict.ok and f"its published port 127.0.0.1:{door}" in verdict.why, verdict
+        async with published(asks, leads=False, started_s=now_s) as (one, asked):
+            assert (await prober.probe(one, asked)).ok, "its ports may still be set up"
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(scene())
+
+
+def test_one_that_runs_is_asked_where_visitors_reach_it_n110() -> None:
+    async def scene() -> None:
+        prober, now_s = NetworkProber(no_exec), time.time()
+        async with published(HTTP, leads=True, started_s=now_s - 60) as (one, asked):
+            assert (await prober.probe(one, asked)).ok
+            assert not (await prober.probe(replace(one, started_s=now_s), asked)).ok
 
     asyncio.run(scene())
 

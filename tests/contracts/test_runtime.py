@@ -629,6 +629,23 @@ def test_one_without_its_supervisor_can_be_stopped_and_removed(scene: Scene) -> 
     scene.do(story())
 
 
+@pytest.mark.lab
+def test_one_that_was_paused_by_hand_still_holds_its_data_and_can_be_stopped_n111(real: PodmanScene) -> None:
+    """It was taken for one without a process: nothing stopped it, and podman refused every command about it."""
+
+    async def story() -> None:
+        id = await started(real.runtime, "one")
+        before = await seen(real.runtime, id)
+        real.node.podman("pause", id)
+        paused = await seen(real.runtime, id)
+        assert (paused.phase, paused.running, paused.pid) == ("paused", True, before.pid)
+        await real.runtime.stop(id, 5.0)
+        assert (await seen(real.runtime, id)).phase == "exited" and known(before.pid) is None
+        await real.runtime.remove(id)
+
+    real.do(story())
+
+
 def test_one_without_its_supervisor_that_does_not_listen_is_killed(scene: Scene) -> None:
     async def story() -> None:
         id = await started(scene.runtime, "one", DEAF)

@@ -48,6 +48,7 @@ def ways(scene: TrafficScene) -> dict[str, str]:
     return {
         "nothing-listens": shell(scene, FOREVER, port=9999),
         "elsewhere": shell(scene, "/bin/hello", port=8080, health=f"{http}, port = 8081"),
+        "another-port": shell(scene, "/bin/hello", port=9999, health=f"{http}, port = 8080"),
         "not-found": shell(scene, "/bin/hello", port=8080, health='type = "http", path = "/no/such/page", port = 8080'),
         "no-grpc": shell(scene, "/bin/hello", health='type = "grpc", port = 8080'),
         "exec-says-no": shell(scene, FOREVER, health='type = "exec", cmd = ["false"]'),
@@ -63,8 +64,8 @@ def ways(scene: TrafficScene) -> dict[str, str]:
 
 
 def test_what_is_deployed_and_does_not_work_is_called_well_by_no_command(scene: TrafficScene) -> None:
-    """N15, N16, N20, M-44: thirteen ways at once. None is called well, also when the same is applied again; each has an
-    alarm."""
+    """N15, N16, N20, N108, M-44: fourteen ways at once. None is called well, also when the same is applied again; each
+    has an alarm."""
     wanted = ways(scene)
     before = len(scene.ear.heard)
     for name, text in wanted.items():

@@ -177,8 +177,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "resources": "what it may use",
         "update": "`rolling`: start the new version before the old one stops; `recreate`: stop the old one first",
         "replicas": "how many copies of it run",
-        "health": "when it counts as healthy. Without it, a component with routes is healthy when the port of each "
-        "accepts a TCP connection, and one without routes when it has run for the time of `settle`",
+        "health": "when it counts as healthy. Besides, each port of its routes that this check does not ask has to "
+        "accept a TCP connection. Without it, that is enough, and a component without routes is healthy when it has "
+        "run for the time of `settle`",
         "secrets": "the secrets it gets: a name becomes the file `/run/secrets/NAME`; a table chooses file or variable",
         "hooks": "commands that run once per deployment in its new image, never on the host",
         "user": "the user that its program runs as, in place of the image's own: `USER` or `USER:GROUP`, numbers or "

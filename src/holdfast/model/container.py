@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from holdfast.model import canonical
 from holdfast.model.fleet import Health, Route
@@ -107,10 +108,11 @@ class Part(Struct, frozen=True):
 
     @property
     def checks(self) -> tuple[Health, ...]:
-        """The declared check. Without one, each port of its routes must take a connection."""
-        if self.health is not UNSET:
-            return (self.health,)
-        return tuple(Health("tcp", port=port) for port in sorted({route.port for route in self.routes}))
+        """The declared check. Each port of its routes that this does not ask must take a connection, at its times."""
+        own = () if self.health is UNSET else (self.health,)
+        asked = {check.port for check in own if check.type != "exec"}
+        times = replace(own[0], type="tcp", path=UNSET, cmd=()) if own else Health("tcp")
+        return *own, *(replace(times, port=port) for port in sorted({route.port for route in self.routes} - asked))
 
 
 class Guest(Struct, frozen=True):
@@ -129,7 +131,8 @@ class Published(Struct, frozen=True):
     outside: int
 
 
-ContainerPhase = Literal["created", "running", "exited", "other"]
+# paused: its processes are frozen, by hand. They go on when they are told to, so it counts as running.
+ContainerPhase = Literal["created", "running", "paused", "exited", "other"]
 
 
 class Container(Struct, frozen=True, omit_defaults=True):

@@ -3,7 +3,7 @@
 from msgspec import UNSET
 
 from holdfast.model.applied import Applied
-from holdfast.model.fleet import Fleet
+from holdfast.model.fleet import Component, Fleet
 from holdfast.model.revision import Table
 from holdfast.model.route import zone_of
 from holdfast.planning import images
@@ -30,7 +30,28 @@ def of_services(fleet: Fleet, table: Table) -> tuple[str, ...]:
         if "PORT" in component.env and component.routes
         if component.env["PORT"] not in {str(route.port) for route in component.routes}
     ]
+    found += [
+        f"service.{name}: component {component.name}: {text}"
+        for name, service in fleet.services.items()
+        for component in service.components
+        for text in _protocols(component)
+    ]
     return tuple(sorted(found))
+
+
+def _protocols(component: Component) -> list[str]:
+    """A check in one version of HTTP says nothing about a route that speaks the other one to the same port."""
+    check = component.health
+    if check is UNSET or check.type not in ("http", "grpc"):
+        return []
+    says, needs = ("gRPC", "h2c") if check.type == "grpc" else ("HTTP/1.1", "http1")
+    speaks = {"h2c": "HTTP/2 without TLS", "http1": "HTTP/1.1"}
+    return [
+        f"route {route.name} speaks {speaks[route.protocol]} to port {route.port}, and the health check {says}: if the "
+        f'program there takes only one of them, callers get 502; then write protocol = "{needs}" in the route'
+        for route in component.routes
+        if route.mode == "l7" and route.port == check.port and route.protocol != needs
+    ]
 
 
 def unreached(table: Table, only: str | None = None) -> tuple[str, ...]:

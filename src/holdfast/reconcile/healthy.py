@@ -114,6 +114,8 @@ def word(watch: Watch, container: Container, proof: Proof, now_s: float) -> Word
         down_s = now_s - (watch.down_s if watch.down_s is not None else now_s)
         waits = down_s <= RETURN_S and (watch.healthy or _in_time(watch, proof, now_s))
         return "starting" if waits and returns(watch, container) else "failed"
+    if container.phase == "paused":
+        return "unhealthy"
     if watch.healthy:
         return "healthy" if watch.bad < BAD_MAX else "unhealthy"
     if not proof.checks:

@@ -529,6 +529,24 @@ def test_the_way_back_names_what_it_removes_t3(tmp_path: Path) -> None:
     scene(tmp_path, story)
 
 
+def test_no_way_back_is_named_that_leaves_the_service_as_it_is_n112(tmp_path: Path) -> None:
+    """Web became unhealthy on its own, and `rollback` would only have removed the other service."""
+
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"))
+        one.operator.fleet = changed(one.operator.fleet, more=1)
+        one.then(lambda: one.says(one.state("converged"), one.state("converged", "more")))
+        one.operator.does("apply")
+        one.operator.held.converged = lambda newest, limit: [1]  # type: ignore[method-assign]
+        ill = ContainerState("web", "main", "unhealthy")
+        one.says(one.state("converged"), one.state("converged", "more"), containers=(ill,))
+        one.operator.does("deploy", "web", "--json", code=1)
+        remedy = one.operator.complaint["remedy"]
+        assert "holdfast logs web" in remedy and ways_back(remedy) == [], remedy
+
+    scene(tmp_path, story)
+
+
 def test_the_way_back_does_not_promise_a_command_that_is_refused_t3(tmp_path: Path) -> None:
     """The new service is protected, and the fleet has more: no command takes all of it back."""
 
@@ -565,7 +583,7 @@ def test_what_was_there_before_and_does_not_work_is_not_said_to_keep_serving_t4(
         one.then(lambda: one.says(one.state("failed", **more), containers=(old,)))
         deploys(one, 2, code=1)
         said = one.operator.err.getvalue()
-        assert "web:1 (revision 1) keeps running, but main is restarting (9 restarts)" in said, said
+        assert "web:1 (revision 1) does not work: main is restarting (9 restarts)" in said, said
 
     scene(tmp_path, story)
 

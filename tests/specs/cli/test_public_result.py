@@ -127,6 +127,28 @@ def test_json_says_of_every_hostname_how_it_is_and_until_when_its_certificate_la
     public_scene(tmp_path, story)
 
 
+@pytest.mark.parametrize("status", ["stopped", "unhealthy"])
+def test_a_hostname_behind_a_failed_rollout_whose_old_containers_do_not_work_is_not_public_n109(
+    tmp_path: Path, status: Any
+) -> None:
+    """`deploy` failed, and said all the same that the hostname is public and that the old version keeps serving."""
+
+    async def story(one: Public) -> None:
+        before = {"serving": "before", "serving_revision": 1, "images": ("registry.example.com/web:1",)}
+        shown = ContainerState("web", "main", status)
+        failed: dict[str, Any] = {"step": "start main 0", "message": "podman refused", **before}
+        one.then(
+            lambda: one.worker(one.state("failed", **failed), containers=(shown,)),
+            lambda: one.says(by=one.w2, names=one.served),
+            lambda: one.edge(one.edge_state()),
+        )
+        one.deploys(code=1)
+        err = one.operator.err.getvalue()
+        assert f"main is {status}" in err and "keeps serving" not in err and "Public:" not in err, err
+
+    public_scene(tmp_path, story)
+
+
 def test_what_is_deployed_and_not_public_is_exit_1_with_the_step(tmp_path: Path) -> None:
     """M-83, M-84: it serves internally, it is not public, and a second deploy goes on."""
 

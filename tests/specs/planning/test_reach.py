@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
-from holdfast.model.fleet import Component, Dns, Fleet, Node, Route, Service, Settings
+from holdfast.model.fleet import Component, Dns, Fleet, Health, Node, Route, Service, Settings
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Entry, NodeIdentity, Table
 from holdfast.model.route import EdgeRoute, Place, PublicRoute
@@ -297,6 +297,22 @@ def test_a_port_that_no_route_leads_to_is_warned_about_and_never_set_by_us_m05()
     (warning,) = plan(fleet, None).warnings
     assert "service.shop: component web has PORT=9090 in its environment, but no route uses that port (8080)" in warning
     assert b'"PORT":"9090"' in documents(fleet)["service.shop"]
+
+
+def test_a_check_that_speaks_another_protocol_than_a_route_of_its_port_is_warned_about_n113() -> None:
+    """Such a service was deployed and called live, and every caller got 502."""
+    web = Health("http", path="/health", port=8080)
+    services = {
+        "both": service(Route("http", 8080, protocol="h2c"), health=web),
+        "calls": service(HTTP, health=Health("grpc", port=8080)),
+        "fine": service(HTTP, Route("rpc", 9000, protocol="h2c"), health=web),
+        "good": service(Route("rpc", 8080, protocol="h2c"), health=Health("grpc", port=8080)),
+        "passed": service(Route("tls", 8080, mode="l4"), health=web),
+    }
+    warned = plan(edge_fleet(services), None).warnings
+    assert [text.split(":")[0] for text in warned] == ["service.both", "service.calls"], warned
+    assert "route http speaks HTTP/2 without TLS to port 8080, and the health check HTTP/1.1" in warned[0]
+    assert "speaks HTTP/1.1 to port 8080, and the health check gRPC" in warned[1] and 'protocol = "h2c"' in warned[1]
 
 
 # ---- the hub asks again ---------------------------------------------------------------------------------------------

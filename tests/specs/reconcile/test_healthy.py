@@ -98,8 +98,24 @@ def test_a_component_with_routes_and_no_check_is_healthy_when_each_port_takes_a_
     """N15."""
     part = Part(ContainerSpec("f", "web", "main", 1, "web:1", ""), "d", routes=ROUTES)
     assert [(check.type, check.port) for check in healthy.proof(part, 0.0).checks] == [("tcp", 8080), ("tcp", 9000)]
-    assert healthy.proof(replace(part, health=HTTP), 0.0).checks == (HTTP,), "a declared check is enough"
     assert healthy.proof(replace(part, routes=()), 0.0) == Proof((), 3.0)
+
+
+def test_a_declared_check_does_not_speak_for_ports_of_routes_that_it_does_not_ask() -> None:
+    """N108: its check answered on another port, nothing listened on that of the route, and that was called live."""
+    part = Part(ContainerSpec("f", "web", "main", 1, "web:1", ""), "d", routes=ROUTES)
+    asks = Health("http", path="/health", port=8080, interval="2s", timeout="1s", start_period="9s")
+    assert healthy.proof(replace(part, health=asks), 0.0).checks == (
+        asks,
+        Health("tcp", port=9000, interval="2s", timeout="1s", start_period="9s"),
+    )
+    inside = Health("exec", cmd=("true",), start_period="9s")
+    assert [(check.type, check.port) for check in healthy.proof(replace(part, health=inside), 0.0).checks] == [
+        ("exec", UNSET),
+        ("tcp", 8080),
+        ("tcp", 9000),
+    ]
+    assert healthy.proof(replace(part, health=asks, routes=ROUTES[:1]), 0.0).checks == (asks,)
 
 
 def test_in_a_fast_lab_nothing_takes_long_to_start_or_to_settle() -> None:
@@ -110,6 +126,12 @@ def test_in_a_fast_lab_nothing_takes_long_to_start_or_to_settle() -> None:
     assert healthy.proof(replace(part, health=UNSET), 0.0).settle_s == 5.0
     assert healthy.proof(replace(part, health=UNSET, settle="0s"), 8.0).settle_s == 0.0
     assert healthy.proof(None, 8.0).settle_s == 1.0 and healthy.proof(None, 0.0).settle_s == 3.0
+
+
+def test_one_that_is_paused_does_not_work_whatever_it_did_before_n111() -> None:
+    paused = replace(UP, phase="paused")
+    assert word(probed(healthy.begin(UP, 0.0), True), paused, 1.0) == "unhealthy"
+    assert unchecked(healthy.begin(UP, 0.0, lived_s=SETTLE_S), paused, 1.0) == "unhealthy"
 
 
 def test_a_container_that_was_only_made_has_not_failed() -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import errno
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from urllib.parse import quote
 
 from msgspec import UNSET
 
-from holdfast.adapters.prober import accept_queue, grpc_health, grpc_snapshot
+from holdfast.adapters.prober import accept_queue, door, grpc_health, grpc_snapshot
 from holdfast.adapters.prober.line import Line, Place, Waits
 from holdfast.errors import HoldfastError
 from holdfast.model.container import Container
@@ -52,16 +53,38 @@ class NetworkProber:
         place = place_of(container, health)
         if place is None:
             return Verdict(False, "it has no address of its own and does not publish the probed port")
+        way = door.of(container, place, time.time())
+        verdict = await self._asked(container, health, place, place if way is None or health.type == "tcp" else way)
+        if way is None or not verdict.ok or health.type != "tcp":
+            return verdict
+        return await self._led(way, timeout_s)
+
+    async def _asked(self, container: Container, health: Health, place: Place, at: Place) -> Verdict:
+        """`at`: where the connection is made."""
+        shown = said(at) if at == place else f"its published port {said(at)}"
         try:
-            self._waits = self._waits or Waits()
-            with Line(place, timeout_s, self._waits) as line:
+            with Line(at, milliseconds(health.timeout) / 1000, self._waiting()) as line:
                 if health.type == "tcp":
                     return await _tcp(line, place, container)
                 return await WAYS[health.type](line, place, health)
         except TimeoutError:
-            return Verdict(False, f"{said(place)}: no answer within {health.timeout}")
+            return Verdict(False, f"{shown}: no answer within {health.timeout}")
         except OSError as trouble:
-            return Verdict(False, f"{said(place)}: {REACHED.get(trouble.errno, trouble.strerror or str(trouble))}")
+            return Verdict(False, f"{shown}: {REACHED.get(trouble.errno, trouble.strerror or str(trouble))}")
+
+    async def _led(self, way: Place, timeout_s: float) -> Verdict:
+        """By the published port, too. That a program behind it accepts nothing is seen at its own address alone."""
+        try:
+            with Line(way, timeout_s, self._waiting()) as line:
+                if await door.leads_on(line, way, REACTION_S):
+                    return _OK
+        except OSError:  # also one that took too long
+            pass
+        return Verdict(False, f"its published port {said(way)} does not lead to it")
+
+    def _waiting(self) -> Waits:
+        self._waits = self._waits or Waits()
+        return self._waits
 
     async def snapshot(self, container: Container, port: int, timeout_s: float, allowed: Allowed) -> Snapshotted:
         check(allowed, RUNS, container.id)
@@ -69,8 +92,7 @@ class NetworkProber:
         if place is None:
             return Snapshotted(False, "it has no address of its own and does not publish the port")
         try:
-            self._waits = self._waits or Waits()
-            with Line(place, timeout_s, self._waits) as line:
+            with Line(place, timeout_s, self._waiting()) as line:
                 answered = await _call(line, place, grpc_health.Answer(grpc_snapshot.NOTHING), grpc_snapshot.PATH)
         except TimeoutError:
             return Snapshotted(False, f"{said(place)}: no answer within {timeout_s:g} s")

@@ -267,7 +267,7 @@ def _why(one: Observed) -> str:
     if one.phase == "failed":
         if one.serves == "nothing":
             return f"{one.service} was not deployed on {one.node}: {step}{why}; no version serves"
-        still = f"keeps running, but {one.ails}" if one.ails else "keeps serving"
+        still = f"does not work: {one.ails}" if one.ails else "keeps serving"
         return f"{one.service} was not updated on {one.node}: {step}{why}; {one.serves} {still}"
     broken = next((s for s in one.steps if s.outcome == "failed"), None)
     said = f" {broken.name!r}: {_below(broken.message)}" if broken is not None else ""

@@ -89,9 +89,12 @@ def found(hub: HubReader | None, service: str) -> WayBack:
         return WayBack(trouble.remedy)
     except HoldfastError:
         return USUAL
+    changed = [change.address for change in plan.changes]
+    if f"service.{service}" not in changed:
+        return WayBack()  # it would leave this service as it is
     if not plan.removals:
         return USUAL
-    is_all = [change.address for change in plan.changes] == [f"service.{service}"]
+    is_all = changed == [f"service.{service}"]
     return _removed(service) if is_all else _removing(number, plan, applied)
 
 

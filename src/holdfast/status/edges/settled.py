@@ -99,11 +99,16 @@ def judge(
     if not one.node:
         return _left(one, state)
     found = _carried(one, state)
-    if found.phase == "live" and worker is not None and (worker.phase == "held" or worker.code == ILL):
+    if found.phase == "live" and worker is not None and _is_idle(worker):
         does = "is stopped" if worker.phase == "held" else "does not work"
         text = f"not public, as {one.service} {does} on {worker.node}"
         return replace(found, phase="skipped", message=text, remedy=worker.remedy or f"holdfast start {one.service}")
     return found if found.phase == "live" or worker is None else _behind(one, found, worker)
+
+
+def _is_idle(worker: Observed) -> bool:
+    """Its containers do not work, whatever the edge has seen of them before."""
+    return worker.phase == "held" or worker.code == ILL or bool(worker.ails)
 
 
 def says_nothing(verified: "VerifiedReport | None") -> bool:

@@ -10,6 +10,11 @@ def ill(state: ServiceState, report: Report) -> list[ContainerState]:
     return [one for one in containers(state, report) if one.status == "unhealthy"]
 
 
+def idle(state: ServiceState, report: Report) -> list[ContainerState]:
+    """Those that do not do their work, also if they are stopped: of a rollout that failed none comes back soon."""
+    return [one for one in containers(state, report) if one.status in ("unhealthy", "stopped")]
+
+
 def shown(one: ContainerState) -> str:
     """For people: "web is restarting (7 restarts, last exit 137 oom)"."""
     restarts = counted(one.restarts, "restart") if one.restarts else ""

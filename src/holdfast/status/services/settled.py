@@ -131,7 +131,8 @@ def _deployed(one: ServiceAwaited, state: ServiceState | None, report: Report) -
     seen = replace(_seen(one, state, state.step or _failed_step(state)), serves=serving(state))
     if seen.code == "needs_operator":
         return replace(seen, phase="parked")
-    ails = ", ".join(containers.shown(each) for each in containers.ill(state, report))
+    ill = containers.idle if state.phase == "failed" else containers.ill
+    ails = ", ".join(containers.shown(each) for each in ill(state, report))
     if not ails or state.phase == "held":
         return seen
     if state.phase == "failed":

@@ -49,6 +49,8 @@ class Ending:
             if time.monotonic() > began_s + grace_s + STOP_S:
                 raise refusal.failed(f"cannot stop container {details.name}", trouble) from trouble
             try:
+                if details.state.status == "paused":
+                    await self._libpod.call("POST", f"containers/{id}/unpause")
                 await self._stop(id, grace_s)
             except Refused as no:  # the container or its supervisor ended meanwhile: the next inspection shows it
                 trouble = no

@@ -32,6 +32,7 @@ PHASE: dict[str, ContainerPhase] = {
     "initialized": "created",
     "running": "running",
     "stopping": "running",  # until its process is gone
+    "paused": "paused",
     "stopped": "exited",
     "exited": "exited",
 }
@@ -233,9 +234,10 @@ class Listing:
         """`own`: whether its own address can be reached."""
         life = self._lives.get(row.id)
         phase = PHASE.get(row.state, "other")
-        alive = phase == "running" and life is not None and life.process is not None
+        lives = phase in ("running", "paused")
+        alive = lives and life is not None and life.process is not None
         alive = alive and life is not None and process.known(row.pid) == life.process
-        ports, found_dead = _published(row), phase == "running" and not alive
+        ports, found_dead = _published(row), lives and not alive
         if found_dead and life is not None and life.pid == row.pid:  # else this row is older than what is known
             self._lives[row.id] = replace(life, process=None)  # reported once; a reused pid is not this container
         end = self.ends.last(row.id)
