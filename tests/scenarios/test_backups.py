@@ -539,6 +539,25 @@ def test_as_many_backups_stay_as_the_fleet_says() -> None:
     play_backups(story, fleet("1h", retain=3))
 
 
+def test_a_damaged_receipt_is_told_because_nothing_that_it_may_name_is_deleted() -> None:
+    """Else the target would fill without a word."""
+
+    async def story(one: Scene) -> None:
+        above = f"{one.machine.membership.fleet[:FLEET_DIGITS]}/web"
+        rotten, lost = f"{above}/receipts/00000001-{'a' * 64}", f"{above}/g1/packs/{'b' * 64}"
+        target(one).update({rotten: b"rotten", lost: b"that no whole receipt names"})
+        await asyncio.sleep(60.0)
+        write(one, b"second")
+        await ordered(one, "backup")
+        await until(one.rig, lambda: rotten in one.findings().get("backup_not_pruned", ""), 120.0)
+        assert lost in target(one)
+        del target(one)[rotten]
+        await ordered(one, "backup")
+        await until(one.rig, lambda: "backup_not_pruned" not in one.findings() and lost not in target(one), 120.0)
+
+    play_backups(story)
+
+
 def test_no_backup_waits_while_a_target_frees_its_space_and_that_is_done_afterwards() -> None:
     """restic may take an hour for it."""
 
