@@ -3,13 +3,16 @@ without."""
 
 import asyncio
 import random
+import shutil
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import Corrupt, HoldfastError
+from holdfast.model import backup_key
 from holdfast.model.archive import Purpose
+from holdfast.model.backup_key import FLEET_DIGITS
 from holdfast.ports.archive import Fetch, Packed, Stored
 from tests.fleets.archives import Place, process_place
 from tests.fleets.counts import SOAK
@@ -53,12 +56,43 @@ def is_flagged(place: Place, packed: Packed, store: dict[str, bytes], **more: An
         return True
 
 
+def is_refused(place: Place, packed: Packed, store: dict[str, bytes], **more: Any) -> bool:
+    """By a restore, which drills and exports make too."""
+    into = place.folder / "refused"
+
+    async def fetch(digest: str) -> bytes:
+        if digest not in store:
+            raise HoldfastError(f"{digest} is not there", remedy="")
+        return store[digest]
+
+    try:
+        place.unpack(packed, into.name, fetch=fetch, **more)
+    except HoldfastError:
+        return True
+    finally:
+        shutil.rmtree(into)
+    return False
+
+
 def is_flagged_without_key(place: Place, packed: Packed, store: dict[str, bytes]) -> bool:
     async def fetch(digest: str) -> bytes:
         return store[digest]
 
     stored = [*packed.packs, Stored(packed.digest, len(packed.manifest))]
-    return bool(asyncio.run(place.archiver.compare(stored, fetch, lambda progress: None)))
+    is_flagged = bool(asyncio.run(place.archiver.compare(stored, fetch, lambda progress: None)))
+    assert is_flagged == any(is_wrong(one.digest, store) for one in stored), "the daily read-back judges as this does"
+    return is_flagged
+
+
+def is_wrong(digest: str, store: dict[str, bytes]) -> bool:
+    """As a node and `holdfast backup verify` judge what a target gives out."""
+    if digest not in store:
+        return True
+    try:
+        backup_key.check_stored(backup_key.parse(f"{'f' * FLEET_DIGITS}/web/g1/packs/{digest}"), store[digest])
+    except Corrupt:
+        return True
+    return False
 
 
 def damages(kept: list[list[Kept]]) -> Iterator[tuple[str, Kept, dict[str, bytes]]]:
@@ -89,9 +123,12 @@ def test_r12_every_damaged_object_is_flagged(kept: list[list[Kept]]) -> None:
         count += 1
         if not is_flagged(one.place, one.packed, store, manifest=manifest):
             missed.append(f"{kind}, with the key")
+        if not is_refused(one.place, one.packed, store, manifest=manifest):
+            missed.append(f"{kind}, by a restore")
         if not is_flagged_without_key(one.place, one.packed, store):
             missed.append(f"{kind}, without a key")
     assert missed == [] and count == FLIPS + CUTS + DELETED
+    print(f"{count} of {count} damaged archives flagged")
 
 
 @pytest.mark.timeout(1800)
@@ -101,8 +138,9 @@ def test_r12_archives_swapped_between_guests_are_flagged(kept: list[list[Kept]])
         first, second = chance.sample(kept, 2)
         mine, other = chance.choice(first), chance.choice(second)
         store = {**mine.place.store, **other.place.store}
-        assert is_flagged(mine.place, other.packed, store), "even if a receipt named it"
-        assert is_flagged(mine.place, mine.packed, store, manifest=other.packed.manifest)
+        for flags in (is_flagged, is_refused):
+            assert flags(mine.place, other.packed, store), "even if a receipt named it"
+            assert flags(mine.place, mine.packed, store, manifest=other.packed.manifest)
 
 
 @pytest.mark.timeout(1800)
@@ -110,7 +148,8 @@ def test_r12_an_older_archive_presented_as_the_newest_is_flagged(kept: list[list
     chance = random.Random(21)
     for _ in range(OLDER):
         older, *_, newest = chance.choice(kept)
-        assert is_flagged(newest.place, newest.packed, newest.place.store, manifest=older.packed.manifest)
+        for flags in (is_flagged, is_refused):
+            assert flags(newest.place, newest.packed, newest.place.store, manifest=older.packed.manifest)
 
 
 @pytest.mark.timeout(1800)
@@ -118,7 +157,7 @@ def test_r12_no_whole_archive_is_flagged(kept: list[list[Kept]]) -> None:
     every = [one for archives in kept for one in archives]
     for number in range(WHOLE):
         place, packed = every[number % len(every)]
-        assert not is_flagged(place, packed, place.store)
+        assert not is_flagged(place, packed, place.store) and not is_refused(place, packed, place.store)
         assert not is_flagged_without_key(place, packed, place.store)
 
 

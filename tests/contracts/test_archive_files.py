@@ -156,6 +156,17 @@ def test_a_symlink_is_never_followed(place: Place, tmp_path: Path) -> None:
     assert packed.size_bytes == 0 and os.readlink(place.folder / "restored" / "link") == str(tmp_path / "secret")
 
 
+@pytest.mark.parametrize("name", ["file", "symlink", "folder"])
+def test_a_label_of_the_machine_is_not_brought_back(place: Place, name: str) -> None:
+    """Another machine has another policy, or none: it may refuse the label."""
+    (place.top / "file").write_bytes(b"1")
+    (place.top / "folder").mkdir()
+    os.symlink("file", place.top / "symlink")
+    os.setxattr(place.top / name, "security.selinux", b"of_this_machine", follow_symlinks=False)
+    place.unpack(place.pack())
+    assert os.listxattr(place.folder / "restored" / name, follow_symlinks=False) == []
+
+
 def test_a_file_that_does_not_come_to_rest_is_marked_and_read_again_next_time(place: Place) -> None:
     busy, over = place.top / "busy", threading.Event()
     busy.write_bytes(b"x" * (12 << 20))

@@ -10,6 +10,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -121,12 +122,17 @@ def test_another_target_in_its_place_is_named(disk: Path) -> None:
     assert look(LocalDir(str(disk), ID)).state == "attached"
 
 
-def test_a_copy_of_the_target_on_the_system_disk_is_not_the_target(disk: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def on_system_disk() -> Iterator[Path]:
+    """The temporary directory may be on another one."""
+    with tempfile.TemporaryDirectory(dir="/", prefix=".holdfast-test-") as found:
+        yield Path(found)
+
+
+def test_a_copy_of_the_target_on_the_system_disk_is_not_the_target(disk: Path, on_system_disk: Path) -> None:
     attached(disk)
-    copy = tmp_path / "copy"
+    copy = on_system_disk / "copy"
     shutil.copytree(disk, copy, ignore=shutil.ignore_patterns("lost+found"))
-    if os.stat(copy).st_dev != os.stat("/").st_dev:
-        pytest.skip("the temporary directory is not on the system disk here")
     state = look(LocalDir(str(copy), ID))
     assert state.state == "missing" and "system disk" in state.reason
     refused(LocalDir(str(copy), ID).put(pack(NEW), NEW), TryLater, "target_missing")

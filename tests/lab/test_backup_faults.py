@@ -297,6 +297,56 @@ def is_pruned(disk: Path, before: int) -> bool:
     return before not in receipts_below(disk) and not surplus(disk)
 
 
+# ---- an agent that is killed while it restores
+
+
+FLUSHES = range(1, 60) if SOAK else (4,)
+
+
+def test_an_agent_killed_at_any_flush_of_a_restore_leaves_the_old_or_the_restored_data_and_goes_on(
+    made: LabUnderTest,
+) -> None:
+    """Each step of its journal is flushed before the next one begins. For growing n until a run is not hit."""
+    change(made, 2)
+    wait_until(lambda: next_backup(made) is not None, "a backup is made")
+    stored, hits = tree(data(made)), 0
+    for number in FLUSHES:
+        (data(made) / "changed").write_bytes(b"since then, %d" % number)
+        if not restored_until(made, stored, number):
+            break
+        hits += 1
+    else:
+        assert not SOAK, "there are more flushes than were tried"
+    print(f"killed at {hits} flushes")
+    assert hits
+
+
+def restored_until(made: LabUnderTest, stored: dict[str, Any], number: int) -> bool:
+    """Restore; whether the agent was killed at this flush of one of its threads. Then it is started again."""
+    now = tree(data(made))
+    meddler = Meddler(
+        int(made.node("w1")["pids"]["agent"]),
+        made.home / "strace.log",
+        [f"fsync,fdatasync,syncfs:signal=SIGKILL:when={number}"],
+    )
+    waits = made.begin("restore", NAME, "--yes", "--json")
+    try:
+        wait_until(lambda: meddler.has_killed() or waits.poll() is not None, "it is restored, or killed")
+    finally:
+        is_hit = meddler.has_killed()
+        meddler.leave()
+    if is_hit:
+        assert tree(data(made)) in (now, stored), "nothing between"
+        made.lab("start", "w1").ok()
+    out, said = waits.communicate(timeout=300)
+    if waits.returncode:  # the order was not accepted before, and is for the life before
+        assert is_hit and json.loads(said)["code"] == "other_life", (out, said)
+        assert tree(data(made)) == now
+        wait_until(lambda: made.run("restore", NAME, "--yes").code == 0, "the agent takes orders")
+    assert tree(data(made)) == stored
+    return is_hit
+
+
 # ---- a disk that is pulled out during a write
 
 

@@ -96,8 +96,12 @@ def remains(made: LabUnderTest) -> list[str]:
         return made.lab("exec", "w1", "--", "podman", *words).ok().out.split()
 
     found = [*listed("ps", "--all", "--format", "{{.Names}}"), *listed("network", "ls", "--format", "{{.Name}}")]
-    scratch = Path(made.node("w1")["dirs"]["data"]) / ".drills"
-    return [name for name in found if "_drill-" in name] + [str(path) for path in scratch.glob("*")]
+    return [name for name in found if "_drill-" in name] + unpacked(made)
+
+
+def unpacked(made: LabUnderTest) -> list[str]:
+    """Is there from the beginning of a drill to its end, and takes no time to look at."""
+    return [str(path) for path in (Path(made.node("w1")["dirs"]["data"]) / ".drills").glob("*")]
 
 
 def address_of(made: LabUnderTest, container: str) -> str:
@@ -219,7 +223,7 @@ def test_a_kill_during_a_drill_leaves_nothing_behind(made: LabUnderTest, delay_s
     made.run("apply", "--yes").ok()
     back_up(made)
     made.run("drill", NAME, "--detach").ok()
-    wait_until(lambda: bool(remains(made)), "the drill has begun")
+    wait_until(lambda: unpacked(made), lambda: f"the drill has begun; {made.run('order', 'list').out}")
     time.sleep(delay_s)
     made.lab("kill", "w1", "--agent").ok()
     made.lab("start", "w1").ok()

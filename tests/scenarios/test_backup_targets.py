@@ -12,7 +12,7 @@ from holdfast.agent.backups.targets.spread import OTHER_S
 from holdfast.model import backup_key
 from holdfast.model.backup_key import parse
 from holdfast.model.fleet import Fleet, Storage, StoragePolicy
-from holdfast.ports.backup_target import Prunable
+from holdfast.ports.backup_target import Prunable, TargetState
 from holdfast.trust import receipts
 from tests.fleets.agents import until
 from tests.fleets.deploying import Scene
@@ -335,6 +335,41 @@ def test_nothing_is_pruned_and_nothing_lost_where_a_target_is_full_r05(where: st
         await level(one, at_most_s=HOUR_S / 2)
 
     play_backups(story, with_targets(NAS, interval="20m"))  # each look at a target costs time of the test, too
+
+
+@pytest.mark.parametrize("where", ["hub", "nas"])
+def test_a_full_target_gets_room_when_a_revision_keeps_fewer_backups_there(where: str) -> None:
+    """As the remedy says."""
+
+    def declared(retain: int) -> Fleet:
+        policy = StoragePolicy(retain=retain if where == "nas" else 9)
+        return with_targets(replace(NAS, policy=policy), retain=retain if where == "hub" else 9)
+
+    async def story(one: Scene) -> None:
+        for number in range(2, 5):
+            write(one, b"%d" % number)
+            await ordered(one, "backup")
+            await until(one.rig, lambda: stored(one)[-1].receipt.sequence == number, 600.0)  # noqa: B023
+        await level(one)
+        full = one.machine.backups.target if where == "hub" else other(one)
+        assert isinstance(full, MemoryTarget)
+        before, look = len(full.objects), full.look
+
+        async def looked() -> TargetState:
+            found = await look()
+            return replace(found, state="full" if found.free_bytes == 0 else "attached")
+
+        full.look = looked  # type: ignore[method-assign]
+        full.bytes_max = sum(map(len, full.objects.values()))
+        await asyncio.sleep(60.0)
+        one.apply(declared(1))
+        await until(one.rig, lambda: len(full.objects) < before and len(whole_ones(full)) < 4, 300.0)
+
+    play_backups(story, declared(9))
+
+
+def whole_ones(target_: MemoryTarget) -> list[str]:
+    return [key for key in target_.objects if parse(key).kind == "receipts"]
 
 
 def test_a_target_that_is_slow_to_read_delays_no_backup() -> None:

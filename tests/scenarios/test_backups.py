@@ -4,6 +4,7 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -538,6 +539,25 @@ def test_as_many_backups_stay_as_the_fleet_says() -> None:
     play_backups(story, fleet("1h", retain=3))
 
 
+def test_a_damaged_receipt_is_told_because_nothing_that_it_may_name_is_deleted() -> None:
+    """Else the target would fill without a word."""
+
+    async def story(one: Scene) -> None:
+        above = f"{one.machine.membership.fleet[:FLEET_DIGITS]}/web"
+        rotten, lost = f"{above}/receipts/00000001-{'a' * 64}", f"{above}/g1/packs/{'b' * 64}"
+        target(one).update({rotten: b"rotten", lost: b"that no whole receipt names"})
+        await asyncio.sleep(60.0)
+        write(one, b"second")
+        await ordered(one, "backup")
+        await until(one.rig, lambda: rotten in one.findings().get("backup_not_pruned", ""), 120.0)
+        assert lost in target(one)
+        del target(one)[rotten]
+        await ordered(one, "backup")
+        await until(one.rig, lambda: "backup_not_pruned" not in one.findings() and lost not in target(one), 120.0)
+
+    play_backups(story)
+
+
 def test_no_backup_waits_while_a_target_frees_its_space_and_that_is_done_afterwards() -> None:
     """restic may take an hour for it."""
 
@@ -574,6 +594,30 @@ def test_nothing_is_deleted_before_one_that_stays_was_read_back() -> None:
         assert len(stored(one)) <= 3
 
     play_backups(story, fleet("1h", retain=2))
+
+
+def test_a_backup_that_takes_long_to_read_back_is_read_in_the_pauses_between_the_next_ones() -> None:
+    """Else none would ever be read whole, and no old one deleted."""
+
+    async def story(one: Scene) -> None:
+        await one.settled()
+        one.machine.storage.contents["web"].update({f"book/{number}": bytes([number]) for number in range(20)})
+        found = one.machine.backups.target.get
+
+        async def slow(key: str) -> bytes | None:
+            await asyncio.sleep(300.0 if parse(key).kind == "packs" else 0.0)
+            return await found(key)
+
+        one.machine.backups.target.get = slow  # type: ignore[method-assign]
+        await made(one, 1)
+        await until(one.rig, lambda: bool(read_back(one)), 3 * HOUR_S)
+
+    play(fleet("1h"), story)
+
+
+def read_back(one: Scene) -> dict[str, float]:
+    """Digest of a receipt → when every byte of that backup was last read and right."""
+    return msgspec.json.decode(one.machine.journal.fact("backups/verified/web") or b"{}", type=dict[str, float])
 
 
 def test_a_damaged_object_is_found_and_the_next_backup_does_not_refer_to_it() -> None:

@@ -27,6 +27,8 @@ LINE_BYTES_MAX = 80 << 20
 LINES_BYTES_MAX = 512 << 20  # of one stored object
 PARTS_MAX = 400_000  # of a file: 1.6 TB in parts of 4 MiB, 26 GB in parts of 64 KiB
 SIZE_MAX = 1 << 53
+TIME_MAX_NS = 1 << 62  # 146 years before and after 1970; a file system may have others
+DEPTH_MAX = 4096  # directories one in another
 
 Hex = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
 Count = Annotated[int, Meta(ge=0, le=SIZE_MAX)]
@@ -90,7 +92,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: Annotated[int, Meta(ge=0, le=0o7777)]
     uid: Id
     gid: Id
-    mtime_ns: Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
+    mtime_ns: Annotated[int, Meta(ge=-TIME_MAX_NS, le=TIME_MAX_NS)]
     size: Count = 0
     sha256: str = ""
     pack: str = ""

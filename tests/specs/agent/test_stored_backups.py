@@ -11,7 +11,7 @@ from holdfast.agent.backups.pruning import Pruning
 from holdfast.agent.backups.store import Store
 from holdfast.agent.backups.targets.attached import Target
 from holdfast.agent.backups.verified import Verified
-from holdfast.errors import Failed, SignatureRequired
+from holdfast.errors import Corrupt, Failed, SignatureRequired
 from holdfast.model import backup_key
 from holdfast.model.backup import Receipt, Stored
 from holdfast.model.backup_key import parse
@@ -144,8 +144,13 @@ def test_a_receipt_that_cannot_be_verified_stays_and_keeps_every_object(what: st
         place.put(9, "w2")
     place.look(digest)
     before = len(place.inner.objects)
-    assert place.prune() == 1 and place.held() == [2, 9]
-    assert len(place.inner.objects) == before - 1, "what it needs is not known"
+    if what == "damaged":
+        with pytest.raises(Corrupt, match=r"hub has a damaged receipt.*/00000009-") as found:
+            place.prune()
+        assert "look at the disk of hub" in found.value.remedy
+    else:
+        assert place.prune() == 1
+    assert place.held() == [2, 9] and len(place.inner.objects) == before - 1, "what it needs is not known"
 
 
 @pytest.mark.parametrize(

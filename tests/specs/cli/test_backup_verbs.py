@@ -1,6 +1,8 @@
 """backup, backup list|show|verify|export, restore, drill: from what nodes signed and the hub stores; their exits."""
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -323,7 +325,13 @@ def packed(desk: Desk, home: Path) -> tuple[str, bytes]:
     return desk.stored(1, manifest=done.manifest, packs=contents), b"a page"
 
 
-def test_an_export_is_written_over_no_file_also_not_over_one_that_comes_meanwhile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_links", [True, False], ids=["", "FAT"])
+def test_an_export_is_written_over_no_file_also_not_over_one_that_comes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    if not has_links:
+        monkeypatch.setattr(os, "link", _without_links)
+
     def story(desk: Desk) -> None:
         packed(desk, tmp_path)
         file = tmp_path / "web.tar.zst"
@@ -345,6 +353,10 @@ def test_an_export_is_written_over_no_file_also_not_over_one_that_comes_meanwhil
         assert not list(tmp_path.glob(".holdfast-export-*"))
 
     play(tmp_path, story)
+
+
+def _without_links(source: str, name: str) -> None:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), source, None, name)
 
 
 @pytest.mark.parametrize("others", [0, 1, 2])

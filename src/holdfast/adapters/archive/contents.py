@@ -13,6 +13,7 @@ from typing import BinaryIO
 from holdfast.adapters.archive.base import key_of
 from holdfast.errors import Corrupt
 from holdfast.model.archive import (
+    DEPTH_MAX,
     LINE_BYTES_MAX,
     WHOLE_BYTES_MAX,
     Entry,
@@ -27,7 +28,6 @@ from holdfast.model.archive import (
     totals_of,
 )
 
-DEPTH_MAX = 4096
 ENTRIES_MAX = 100_000_000
 
 

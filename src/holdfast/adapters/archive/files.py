@@ -45,7 +45,7 @@ class Files:
                 if one.entry.vacuumed:
                     self._leave_beside(visit.name)
                 return
-        file = walk.opened_file(visit.name, visit.here)
+        file = self._opened(visit)
         try:
             if self._vacuum and os.pread(file, len(rules.SQLITE_MAGIC), 0) == rules.SQLITE_MAGIC:
                 self._database(visit, raw, file, known)
@@ -53,6 +53,18 @@ class Files:
                 self._content(raw, file, file, known, {})
         finally:
             os.close(file)
+
+    def _opened(self, visit: walk.Visit) -> int:
+        """If it is another file by now, or gone, then its other names are not names of what is archived here."""
+        key = (visit.about.st_dev, visit.about.st_ino)
+        try:
+            file = walk.opened_file(visit.name, visit.here)
+        except FileNotFoundError:
+            self._links.pop(key, None)
+            raise
+        if not os.path.samestat(os.fstat(file), visit.about):
+            self._links.pop(key, None)
+        return file
 
     def add_dump(self, name: str, path: str) -> None:
         """What a command of the service wrote: the file at `path`, under this name."""
@@ -102,16 +114,16 @@ class Files:
             about = os.fstat(content)
             facts = {**source.facts(raw, os.fstat(file), source.xattrs_of(file)), **more}
             extents = () if is_copy else source.extents_of(content, about)
-            if extents:
-                facts["data"] = extents
             is_long = about.st_size > whole_bytes_max(self._part_bytes)
             text = self._reader.whole(content, 0 if is_long else about.st_size)
             if is_long or source.is_same(about, os.fstat(content)):
                 break
         numbers: set[int] = set()
         if is_long:
-            facts |= self._long(raw, content, about.st_size, facts, known, numbers)
+            facts |= self._long(raw, content, about.st_size, extents, facts, known, numbers)
         else:
+            if extents:
+                facts["data"] = source.joined(source.data_in(extents, 0, text), len(text))
             facts |= self._short(raw, text, facts, known, numbers)
         is_settled = is_copy or source.is_same(about, os.fstat(content))
         if not is_settled:
@@ -135,9 +147,16 @@ class Files:
         return {"size": len(text), "sha256": sha256, "pack": mark(number)}
 
     def _long(
-        self, raw: bytes, file: int, size: int, facts: dict[str, Any], known: Sequence[Known], numbers: set[int]
+        self,
+        raw: bytes,
+        file: int,
+        size: int,
+        extents: source.Extents,
+        facts: dict[str, Any],
+        known: Sequence[Known],
+        numbers: set[int],
     ) -> dict[str, Any]:
-        found: list[Part] = []
+        found, data = list[Part](), list[tuple[int, int]]()
         size_max = PARTS_MAX * self._part_bytes
         if size > size_max:
             raise Failed(
@@ -145,11 +164,13 @@ class Files:
                 remedy="leave it out: add it to exclude of [snapshot]",
                 code="archive_too_long",
             )
-        head = Entry(type="file", **{**facts, "data": ()})
-        for number, length, text in self._reader.parts(file, size, facts.get("data", ()), self._part_bytes):
+        head = Entry(type="file", **facts)
+        for number, length, text in self._reader.parts(file, size, extents, self._part_bytes):
             if text is None:
                 found.append(Part(length))
                 continue
+            if extents:
+                data += source.data_in(extents, number * self._part_bytes, text)
             sha256 = source.digest(text)
             pack = self._kept_part(facts["path"], number, sha256, known)
             if not pack:
@@ -159,7 +180,8 @@ class Files:
                 self._listing.part(pack_number, facts["path"], number, Part(length, sha256))
             found.append(Part(length, sha256, pack))
             self._account.progress(0, length)
-        return {"size": sum(part.size for part in found), "parts": tuple(found)}
+        size = sum(part.size for part in found)
+        return {"size": size, "parts": tuple(found), "data": source.joined(data, size) if extents else ()}
 
     def _kept_part(self, path: str, number: int, sha256: str, known: Sequence[Known]) -> str:
         for one in known:

@@ -17,7 +17,7 @@ from holdfast.adapters.archive.messages import Channel
 from holdfast.adapters.archive.packs import Packs, Spool, emptied
 from holdfast.adapters.walking import walk
 from holdfast.errors import Failed
-from holdfast.model.archive import Entry, order_key, spelled
+from holdfast.model.archive import DEPTH_MAX, Entry, order_key, spelled
 from holdfast.ports.archive import Packed, PackJob
 from holdfast.reconcile import archive as rules
 
@@ -66,6 +66,7 @@ class Packing:
         if visit.kind == "enter":
             self._dump("")
             self._names.append(visit.name)
+            self._check_depth()
             self._files.beside = set()
             self._directory(visit.here, "/".join(self._names), visit.about)
         elif visit.kind == "leave":
@@ -79,6 +80,15 @@ class Packing:
                     self._entry(visit, path)
                 except FileNotFoundError:
                     return  # it vanished meanwhile
+
+    def _check_depth(self) -> None:
+        """No restore would take what is in it."""
+        if len(self._names) >= DEPTH_MAX:
+            raise Failed(
+                f"{'/'.join(self._names[:3])[:99]} has {DEPTH_MAX:,} directories one in another; an archive has fewer",
+                remedy="leave it out: add it to exclude of [snapshot]",
+                code="archive_too_deep",
+            )
 
     def _entry(self, visit: walk.Visit, path: str) -> None:
         kind = stat.S_IFMT(visit.about.st_mode)

@@ -4,13 +4,14 @@ import base64
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from mmap import mmap
 from typing import Any
 
 from holdfast.adapters.walking import settled
-from holdfast.model.archive import WHOLE_BYTES_MAX, Entry, spelled
+from holdfast.model.archive import TIME_MAX_NS, WHOLE_BYTES_MAX, Entry, spelled
 
 EXTENTS_MAX = 10_000  # a file with more of them is stored as one without holes
 TRIES = 3
@@ -27,8 +28,8 @@ def facts(path: bytes, about: os.stat_result, xattrs: dict[str, str]) -> dict[st
     """What every entry has."""
     mode = stat.S_IMODE(about.st_mode)
     return {
-        "path": spelled(path), "mode": mode, "uid": about.st_uid, "gid": about.st_gid, "mtime_ns": about.st_mtime_ns,
-        "xattrs": xattrs,
+        "path": spelled(path), "mode": mode, "uid": about.st_uid, "gid": about.st_gid,
+        "mtime_ns": max(-TIME_MAX_NS, min(about.st_mtime_ns, TIME_MAX_NS)), "xattrs": xattrs,
     }  # fmt: skip
 
 
@@ -70,6 +71,37 @@ def extents_of(file: int, about: os.stat_result) -> Extents:
         found.append((begin, at - begin))
     is_full = found == [(0, size)] or len(found) > EXTENTS_MAX
     return () if is_full else tuple(found) or ((0, 0),)
+
+
+def data_in(extents: Extents, begin: int, content: memoryview) -> Extents:
+    """Of what was read at `begin`. The file was asked for its extents before that: where a program wrote into a hole
+    meanwhile, all of it is data, and what the file lost is none."""
+    whole, end, done = ((begin, len(content)),), begin + len(content), begin
+    found: list[tuple[int, int]] = []
+    for at, length in extents[max(bisect_right(extents, (begin, end)) - 1, 0) :]:
+        first, last = max(at, begin), min(at + length, end)
+        if at >= end:
+            break
+        if first < last:
+            if _has_data(content[done - begin : first - begin]):
+                return whole
+            found.append((first, last - first))
+            done = last
+    return whole if _has_data(content[done - begin :]) else tuple(found)
+
+
+def joined(pieces: Iterable[tuple[int, int]], size: int) -> Extents:
+    """What follows one another is one; nothing, if there is no hole."""
+    found: list[tuple[int, int]] = []
+    for at, length in pieces:
+        if found and sum(found[-1]) == at:
+            at, length = found[-1][0], found.pop()[1] + length
+        found.append((at, length))
+    return () if found == [(0, size)] or not size else tuple(found) or ((0, 0),)
+
+
+def _has_data(content: memoryview) -> bool:
+    return bool(bytes(content).strip(b"\0"))
 
 
 class Reader:

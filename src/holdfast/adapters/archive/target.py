@@ -95,8 +95,9 @@ class Target:
         os.symlink(spoken(entry.target), name, dir_fd=above)
         os.chown(name, entry.uid, entry.gid, dir_fd=above, follow_symlinks=False)
         for key, value in entry.xattrs.items():
-            path = b"/proc/self/fd/%d/%s" % (above, name)
-            os.setxattr(path, spoken(key), base64.b64decode(value), follow_symlinks=False)
+            if key not in _OF_THE_MACHINE:
+                path = b"/proc/self/fd/%d/%s" % (above, name)
+                os.setxattr(path, spoken(key), base64.b64decode(value), follow_symlinks=False)
         os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=above, follow_symlinks=False)
 
     def link(self, entry: Entry) -> None:

@@ -7,12 +7,8 @@ from holdfast.agent.backups.store import Store
 from holdfast.errors import Corrupt, Failed, HoldfastError
 from holdfast.model.archive import Purpose
 from holdfast.model.backup import VerifiedReceipt
-from holdfast.ports.archive import Archiver, Progress, Tell, Unpacked, UnpackJob
+from holdfast.ports.archive import Archiver, Tell, Unpacked, UnpackJob
 from holdfast.ports.sealing import CannotOpen
-
-
-def _untold(progress: Progress) -> None:
-    pass
 
 
 class Fetching:
@@ -28,7 +24,7 @@ class Fetching:
         return await self._store.named(service, digest)
 
     async def unpack(
-        self, found: VerifiedReceipt, sealed_key: str, top: str, tell: Tell = _untold, place: str = "restore"
+        self, found: VerifiedReceipt, sealed_key: str, top: str, tell: Tell, place: str = "restore"
     ) -> Unpacked:
         """`sealed_key`: an operator sealed it to this node; "": the target has one that this node can open.
         `place`: what it is for, which has its own directory at the archiver."""

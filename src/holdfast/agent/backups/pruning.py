@@ -35,15 +35,17 @@ class Pruning:
         self._proven = proven
 
     async def prune(self, at: Target, service: str, policy: Policy) -> int:
-        """How many backups are gone. Receipts go before what they name, so that none names what is missing. A receipt
-        that cannot be read keeps every object: what it needs is not known."""
+        """How many backups are gone. Receipts go before what they name, so that none names what is missing. A damaged
+        receipt keeps every object, because what it needs is not known; then this raises Corrupt at the end."""
         async with at.changing:
             return await self._prune(at, service, policy)
 
     async def _prune(self, at: Target, service: str, policy: Policy) -> int:
         keys = await at.store.objects(service)
-        found = await self._receipts(at, service, [key for key in keys if key.kind == "receipts"])
-        all_known = len(found) == sum(key.kind == "receipts" for key in keys)
+        signed = [key for key in keys if key.kind == "receipts"]
+        found = await self._receipts(at, service, signed)
+        damaged = [key for key in signed if key not in found]
+        all_known = not damaged
         held = [_held(one) for one in self._there(at, service, found)]
         stays = retention.kept(held, policy)
         gone = [key for key, (one, _) in found.items() if one.id not in stays]
@@ -61,6 +63,8 @@ class Pruning:
                 await self._delete(at, stored[digest], there, all_known)
         if isinstance(at.inner, Tidying):
             await at.inner.tidy()
+        if damaged:
+            raise _damaged(at, damaged)
         return len(gone)
 
     async def _receipts(self, at: Target, service: str, keys: list[BackupKey]) -> dict[BackupKey, Found]:
@@ -86,6 +90,16 @@ class Pruning:
         authority = by_revision(self._vouch(backup_key.address(key.service)))
         proof = copies.may_prune(key.text, there, all_known=all_known, node=self._node, authority=authority)
         await completed(at.store.delete(granted(proof)))
+
+
+def _damaged(at: Target, receipts_: list[BackupKey]) -> Corrupt:
+    more = f" and {len(receipts_) - 1} more" if len(receipts_) > 1 else ""
+    return Corrupt(
+        f"{at.name} has a damaged receipt, and no object that it may name is deleted there: {receipts_[0].text}{more}",
+        remedy=f"look at the disk of {at.name}, then delete that object there; one that another target has whole is "
+        "copied again",
+        code="receipt_damaged",
+    )
 
 
 def _held(one: There) -> Held:

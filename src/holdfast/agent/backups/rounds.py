@@ -1,6 +1,7 @@
 """One backup of one service, with all that belongs to it: its note, what is pruned after it, and reading it back."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -18,6 +19,7 @@ from holdfast.model.backup import Cause
 from holdfast.model.backup_report import BackupMade, Copies, TargetReport
 from holdfast.reconcile import backup_due as rules
 from holdfast.reconcile.backup_due import Book
+from holdfast.reconcile.retention import Policy
 
 VERIFY_S, VERIFY_AGAIN_S = 24 * 3600.0, 3600.0
 SHOWN = 50  # backups of one service on one target, in a report
@@ -42,10 +44,15 @@ class Rounds:
         self._targets = targets
         self._time = time
         self._notes = notes
+        self._kept: Mapping[str, Policy] = {}  # what each target is to keep
         self._read_s: dict[tuple[str, str], float] = {}  # when stored backups were last read back, or could not be
 
     def follow(self, revision: Revision) -> None:
+        """A target that is to keep fewer backups may be full: no next one would have it freed."""
         self._targets.follow(revision)
+        before, self._kept = self._kept, {at.name: at.policy(self._declared.policy) for at in self._targets.all}
+        if any(before.get(name, policy) != policy for name, policy in self._kept.items()):
+            self._targets.grown.update(self._declared.found)
 
     @property
     def now(self) -> Running | None:
@@ -107,7 +114,7 @@ class Rounds:
     async def _prune(self, service: str) -> None:
         trouble: HoldfastError | None = None
         for at in self._targets.of(service):
-            if at.is_attached and not at.changing.locked():  # else copies are on their way there: after them
+            if at.may_delete and not at.changing.locked():  # else copies are on their way there: after them
                 try:
                     await self._runs.prune(at, service, at.policy(self._declared.policy))
                 except HoldfastError as raised:
@@ -139,9 +146,14 @@ class Rounds:
                     continue
                 if now_s - self._read_s.get((service, at.name), 0.0) < VERIFY_AGAIN_S:
                     continue
-                self._read_s[service, at.name] = now_s
                 with suppress(HoldfastError):  # the target does not answer: a backup will tell
-                    self._notes.read_back(service, digest, at.name, await at.verified.look(service, digest, now_s))
+                    self._read_s[service, at.name] = now_s
+                    try:
+                        flaws = await at.verified.look(service, digest, now_s)
+                    except asyncio.CancelledError:
+                        del self._read_s[service, at.name]  # it goes on after the backup that is due
+                        raise
+                    self._notes.read_back(service, digest, at.name, flaws)
                     await self._prune(service)
                 return
 

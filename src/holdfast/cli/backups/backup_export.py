@@ -1,6 +1,7 @@
 """`holdfast backup export SVC FILE`: one plain tar.zst of a backup, opened with the operator's age identity."""
 
 import asyncio
+import errno
 import os
 from argparse import Namespace
 from tempfile import TemporaryDirectory
@@ -22,11 +23,13 @@ from holdfast.model.backup import VerifiedReceipt
 from holdfast.model.backup_key import FLEET_DIGITS
 from holdfast.ports.archive import Progress, Unpacked, UnpackJob
 
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)  # a stick with FAT
+
 DETAILS = """\
 Fetches every object of the backup from the hub, opens it with your age identity and compares every file with the signed
 manifest. FILE is a plain tar, compressed by zstd, which only you can read: unpack it with `tar --zstd -xf FILE`. FILE
-must not exist. A dump of a database is the file .holdfast-dump in it. Without --backup it takes the newest proven
-backup. The service need not exist any more.
+must not exist. A dump of a database is the file .holdfast-dump in it. Without --backup it takes the newest
+backup with a valid signature. The service need not exist any more.
 Exit 0: done; 2: no such backup; 3: your identity cannot open it; 5: FILE exists; 7: something is damaged or missing.
 
 examples:
@@ -54,7 +57,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         with TemporaryDirectory(prefix=".holdfast-export-", dir=os.path.dirname(path)) as home:
             whole = os.path.join(home, "whole")
             done = asyncio.run(_exported(one, identity, home, whole, view, args, box))
-            os.link(whole, path)  # whole or not at all, and over nothing
+            _name(whole, path)
     except OSError as trouble:
         raise Failed(
             f"{args.file} cannot be written: {trouble.strerror or trouble}",
@@ -69,6 +72,17 @@ def run(args: Namespace, box: Toolbox) -> int:
         what = f"{counted(done.files, 'file')}, {size(done.size_bytes)}"
         box.terminal.say(f"Backup {one.id} of {one.receipt.service} is in {args.file}: {what}.")
     return 0
+
+
+def _name(whole: str, path: str) -> None:
+    """Whole or not at all, and over nothing."""
+    try:
+        os.link(whole, path)
+    except OSError as trouble:
+        if trouble.errno not in _NO_LINKS:
+            raise
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.replace(whole, path)
 
 
 async def _exported(

@@ -26,9 +26,9 @@ service runs. Then it stops the service, exchanges the data in one step and star
 becomes a checkpoint, so that a restore can be undone. An agent that is killed goes on with the same order: the data is
 always the old or the restored one. Volumes with protect = "none" stay as they are.
 
-Without ID and --at it takes the newest proven backup. --at TIME takes the newest one of that time or before. --beside
-replaces nothing: the backup becomes a checkpoint on the node (`holdfast checkpoint list`), which only root can read.
-Into place needs grade destroy, --beside grade apply.
+Without --backup and --at it takes the newest backup with a valid signature. --at TIME takes the newest one of that time
+or before. --beside replaces nothing: the backup becomes a checkpoint on the node (`holdfast checkpoint list`), which
+only root can read. Into place needs grade destroy, --beside grade apply.
 
 Exit 0: done; 1: the node failed or refused; 2: no such backup; 4: another signature is needed; 6: no answer in time.
 

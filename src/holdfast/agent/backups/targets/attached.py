@@ -65,6 +65,10 @@ class Target:
         return self.seen.state == "attached"
 
     @property
+    def may_delete(self) -> bool:
+        return self.seen.state in ("attached", "full")
+
+    @property
     def is_readable(self) -> bool:
         return self.seen.state in ("attached", "full", "read_only")
 

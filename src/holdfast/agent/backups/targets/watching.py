@@ -90,6 +90,8 @@ class TargetWatch:
             return
         if one.is_attached:
             self._targets.uneven.set()
+        if one.may_delete:
+            self._targets.grown.update(self._declared.found)  # a revision may keep fewer there than it has
         if one.storage is None:
             return
         words = "" if found.state == "attached" else f"{found.state}: {found.reason}"
