@@ -7,11 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.cli.waiting import moves as waiting
+from holdfast.cli.waiting.awaiter import Reports
+from holdfast.cli.waiting.services import Services
 from holdfast.model.move_report import MoveState, MoveStates
 from holdfast.model.node_view import NodeView
-from holdfast.model.report import Pulse
+from holdfast.model.report import Pulse, Report
 from holdfast.model.verified_report import VerifiedReport
 from holdfast.status.moves import MoveAwaited, is_lost
+from holdfast.status.services.settled import ServiceAwaited
 
 MOVE = MoveAwaited("notes", 3, "w2", "w1")
 
@@ -85,3 +88,20 @@ def test_data_that_the_target_took_and_does_not_have_is_lost() -> None:
     assert not lost(replace(taken, step="hand over"), awaiting), "it may be on its way"
     assert not lost(taken, state(arrived=True))
     assert not lost(taken, None) and not lost(None, awaiting)
+
+
+def test_the_first_service_of_a_node_is_waited_for_although_its_data_takes_long() -> None:
+    """The node reports no container runtime before: the command ended when the data had arrived, without the start."""
+    clock = Poll(report())
+    reports = Reports(None, frozenset(), cast("Any", clock))
+    services = Services([ServiceAwaited("notes", "w1", "d1")], reports)
+    nothing = Report("f" * 64, "w1", "0")
+    reports.heard = {"w1": replace(report(), report=nothing, key="k")}
+    for arrived_s in (None, None, 20.0, 20.0):
+        reports.arrived_s = {"notes": arrived_s}
+        services.judge()
+        clock.passed_s += 10.0
+        assert services.under_way() == {"notes"}
+    reports.heard = {"w1": replace(report(), report=replace(nothing, runtime="podman 4.3.1"), key="k")}
+    services.judge()
+    assert services.under_way() == {"notes"}
