@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.cli.waiting import moves as waiting
-from holdfast.cli.waiting.awaiter import Reports
+from holdfast.cli.waiting.awaiter import Limits, Reports
 from holdfast.cli.waiting.services import Services
 from holdfast.model.move_report import MoveState, MoveStates
 from holdfast.model.node_view import NodeView
@@ -105,3 +105,26 @@ def test_the_first_service_of_a_node_is_waited_for_although_its_data_takes_long(
     reports.heard = {"w1": replace(report(), report=replace(nothing, runtime="podman 4.3.1"), key="k")}
     services.judge()
     assert services.under_way() == {"notes"}
+
+
+def test_trouble_that_comes_back_with_each_attempt_ends_the_command_and_trouble_that_is_over_does_not() -> None:
+    """A node that tries again shows no trouble meanwhile: of a full disk the command never told."""
+    limits = Limits(300.0, 60.0, 60.0)
+    stuck, trying = state(step="receive", trouble="no room"), state(step="receive")
+
+    def ends_after_s(*turns: tuple[float, MoveState]) -> float:
+        clock = Poll(report())
+        reports = Reports(None, frozenset(), cast("Any", clock))
+        moves = waiting.Moves([MOVE], reports)
+        while clock.passed_s < 100:
+            turn = clock.passed_s % sum(for_s for for_s, _ in turns)
+            now = next(one for n, (_, one) in enumerate(turns) if turn < sum(for_s for for_s, _ in turns[: n + 1]))
+            reports.heard = {"w1": report(now)}
+            moves.judge()
+            if min(moves.ends_s(limits, ())) <= clock.passed_s:
+                return clock.passed_s
+            clock.passed_s += 1.0
+        return clock.passed_s
+
+    assert ends_after_s((10.0, stuck), (3.0, trying)) == waiting.TROUBLED_S
+    assert ends_after_s((5.0, stuck), (waiting.AGAIN_S + 5.0, trying)) == 100.0
