@@ -116,7 +116,7 @@ def test_trouble_that_comes_back_with_each_attempt_ends_the_command_and_trouble_
         clock = Poll(report())
         reports = Reports(None, frozenset(), cast("Any", clock))
         moves = waiting.Moves([MOVE], reports)
-        while clock.passed_s < 100:
+        while clock.passed_s < 200:
             turn = clock.passed_s % sum(for_s for for_s, _ in turns)
             now = next(one for n, (_, one) in enumerate(turns) if turn < sum(for_s for for_s, _ in turns[: n + 1]))
             reports.heard = {"w1": report(now)}
@@ -127,4 +127,5 @@ def test_trouble_that_comes_back_with_each_attempt_ends_the_command_and_trouble_
         return clock.passed_s
 
     assert ends_after_s((10.0, stuck), (3.0, trying)) == waiting.TROUBLED_S
-    assert ends_after_s((5.0, stuck), (waiting.AGAIN_S + 5.0, trying)) == 100.0
+    assert ends_after_s((5.0, stuck), (50.0, trying)) == 55.0
+    assert ends_after_s((5.0, stuck), (waiting.AGAIN_S + 5.0, trying)) == 200.0

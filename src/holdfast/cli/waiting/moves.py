@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 STALLED_S = 120.0  # without any progress in a report
 TROUBLED_S = 15.0  # the same trouble for so long: the command ends, the nodes go on trying
-AGAIN_S = 15.0  # nodes try again within 10 s, and show no trouble while they do: without any for so long it is over
+AGAIN_S = 60.0  # an attempt of a node shows no trouble while it lasts: without any for so long it is over
 REPORT_S = 10.0  # for a report of a healthy node
 
 
