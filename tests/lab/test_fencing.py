@@ -168,3 +168,29 @@ def test_after_a_boot_without_a_hub_a_service_with_data_waits_and_is_unconfirmed
         return {one["code"] for one in json.loads(made.run("status", "--json").out)["findings"]}
 
     wait_until(lambda: "unconfirmed" not in findings(), "the hub confirmed it")
+
+
+def test_a_node_that_returns_without_a_hub_stops_its_copy_as_soon_as_it_hears_of_the_newer_one(
+    made: LabUnderTest,
+) -> None:
+    """ADR 0053: the hub is the only one who could say it, so until then both run, and the older one is unconfirmed."""
+    deployed(made, "paper")
+    (data(made, "w1", "paper") / "page").write_text("first")
+    made.run("backup", "paper", "--wait", "--yes").ok()
+    made.lab("kill", "w1").ok()
+    wait_until(lambda: status_of(made, "w1") == "unhealthy", "w1 is unhealthy")
+    made.run("migrate", "paper", "--to", "w2", "--yes").ok()
+    made.lab("kill", "hub").ok()
+    made.lab("start", "w1").ok()
+
+    def runs_on_w1() -> bool:
+        return "paper" in made.inside("w1", "podman", "ps", "--format", "{{.Names}}").out
+
+    wait_until(runs_on_w1, "it starts without a hub")
+    (data(made, "w1", "paper") / "page").write_text("stale")
+    made.lab("start", "hub").ok()
+    wait_until(lambda: copies(made, "paper").get("w1", {}).get("state") == "fenced", "w1 reports its copy")
+    assert not runs_on_w1() and running(made, "paper") == ["w2"]
+    assert (data(made, "w1", "paper") / "page").read_text() == "stale", "what it wrote meanwhile is kept"
+    assert (data(made, "w2", "paper") / "page").read_text() == "first"
+    assert not told(made, "unconfirmed")

@@ -1,7 +1,8 @@
 """R01, R02, R09 on moves, with real processes: whatever dies, stands still or is cut off while a witness moves between
 two nodes, one copy runs in the end, no two ever ran at once, and no number that the witness reported is lost (I-20).
 
-The moment is read in the journal of the agent that it is about. `make test` takes three faults, `make soak` all.
+The moment is read in the journal of the agent that it is about, or is a system call that strace counts. `make test`
+takes a few faults, `make soak` all.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import apsw
@@ -17,7 +18,7 @@ import msgspec
 import pytest
 
 from tests.fleets.counts import SOAK
-from tests.fleets.deploy_scene import Collector
+from tests.fleets.deploy_scene import Collector, Meddler
 from tests.fleets.lab import LabUnderTest, lab
 from tests.fleets.waiting import wait_until
 from tests.lab.test_moves import data, running
@@ -41,6 +42,18 @@ MOMENTS = {
 }
 
 
+def fact(made: LabUnderTest, node: str, name: str) -> bytes:
+    """What the agent of this node keeps under this name."""
+    path = Path(made.node(node)["dirs"]["state"]) / "agent" / "agent.db"
+    db = apsw.Connection(f"file:{path}?mode=ro", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    try:
+        return next((bytes(row[0]) for row in db.execute("SELECT value FROM facts WHERE name = ?", (name,))), b"{}")
+    except apsw.BusyError:
+        return b"{}"
+    finally:
+        db.close()
+
+
 class Scene:
     def __init__(self, made: LabUnderTest) -> None:
         self.made = made
@@ -57,8 +70,13 @@ class Scene:
         self.made.run("deploy", NAME, "--yes").ok()
         (data(self.made, "w1", NAME) / "more").write_bytes(os.urandom(MORE_BYTES))
 
-    def begin(self) -> None:
-        self.made.run("migrate", NAME, "--to", self.away, "--force", "--yes", "--detach").ok()
+    def is_ready(self) -> None:
+        """The hub may not have heard the target yet, which was cut off a moment ago."""
+        wait_until(lambda: "unhealthy" not in self.made.run("node", "list").ok().out, "all nodes are healthy")
+
+    def begin(self, is_sure: bool = True) -> None:
+        done = self.made.run("migrate", NAME, "--to", self.away, "--force", "--yes", "--detach")
+        assert done.code == 0 or not is_sure, done
         self.epoch += 1
 
     def node(self, who: str) -> str:
@@ -70,18 +88,8 @@ class Scene:
 
     def is_at(self, moment: str) -> bool:
         side, words = MOMENTS[moment]
-        fact = self._fact(self.node(side), f"moves/{'out' if side == 'source' else 'into'}/{NAME}")
-        return words in fact and msgspec.json.decode(fact)["epoch"] == self.epoch
-
-    def _fact(self, node: str, name: str) -> bytes:
-        path = Path(self.made.node(node)["dirs"]["state"]) / "agent" / "agent.db"
-        db = apsw.Connection(f"file:{path}?mode=ro", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-        try:
-            return next((bytes(row[0]) for row in db.execute("SELECT value FROM facts WHERE name = ?", (name,))), b"{}")
-        except apsw.BusyError:
-            return b"{}"
-        finally:
-            db.close()
+        found = fact(self.made, self.node(side), f"moves/{'out' if side == 'source' else 'into'}/{NAME}")
+        return words in found and msgspec.json.decode(found)["epoch"] == self.epoch
 
     def until(self, moment: str) -> None:
         end_s = time.monotonic() + ONE_RUNS_S_MAX
@@ -173,7 +181,93 @@ if SOAK:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda one: f"{one[0]}, {one[3]}".replace(" ", "-"))
 def test_one_copy_runs_and_nothing_is_lost_when(scene: Scene, fault: tuple[str, Fault, str, str]) -> None:
     name, strike, who, moment = fault
+    scene.is_ready()
     scene.begin()
     scene.until(moment)
     strike(scene, who)
     scene.ends_well(f"{name}, {moment}")
+
+
+# R09: stands still for long, while the operator repeats the command, or takes the move back.
+LONG_S = 65.0 if SOAK else 5.0
+LONG = [("target", "received", True)]
+if SOAK:
+    LONG = [
+        *((who, at, False) for who, at in (("source", "stopping"), ("target", "placing"), ("hub", "begun"))),
+        *((who, at, True) for who, at in (("source", "copied"), ("target", "received"), ("source", "handed over"))),
+    ]
+
+
+@pytest.mark.parametrize(("who", "moment", "is_aborted"), LONG)
+def test_one_that_stood_still_for_long_is_fenced_while_the_operator_repeats_the_command(
+    scene: Scene, who: str, moment: str, is_aborted: bool
+) -> None:
+    scene.is_ready()
+    scene.begin()
+    scene.until(moment)
+    pid = scene.pid(who)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        until_s = time.monotonic() + LONG_S
+        words = ("--abort",) if is_aborted else ("--to", scene.away, "--force")
+        is_back = False
+        while time.monotonic() < until_s:
+            done = scene.made.run("migrate", NAME, *words, "--yes", "--detach")
+            assert done.code in (0, 5, 6), done
+            is_back = is_back or (is_aborted and done.code == 0)
+            time.sleep(1.0)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert is_back == is_aborted
+    if is_back:
+        scene.home, scene.away = scene.away, scene.home
+        scene.epoch += 1
+    scene.ends_well(f"the {who} stood still for {LONG_S:.0f} s, {moment}{', taken back' * is_back}")
+
+
+# R02: killed at its n-th call of a kind, for n = first, first + stride, … until a move is over before that.
+CALLS = ("fdatasync", "fsync", "pwrite64", "rename", "renameat", "unlink")
+STRIDES = {"pwrite64": 3}
+POSITIONS: Sequence[tuple[str, str, Sequence[int]]] = [("target", "fdatasync", (1,))]
+if SOAK:
+    POSITIONS = [
+        (who, call, range(1, 400, STRIDES.get(call, 1))) for who in ("source", "target", "hub") for call in CALLS
+    ]
+OVER_S = 20.0  # a move, or what is left of it while each archiver is killed
+
+
+@pytest.mark.parametrize(("who", "call", "positions"), POSITIONS, ids=lambda one: one if isinstance(one, str) else "")
+def test_one_copy_runs_and_nothing_is_lost_after_a_kill_at_a_call(
+    scene: Scene, who: str, call: str, positions: Sequence[int]
+) -> None:
+    """Its archiver is a process of its own and dies too, each time that it makes as many."""
+    hits = 0
+    for n in positions:
+        killed = is_killed_at(scene, who, f"{call}:signal=SIGKILL:when={n}")
+        scene.ends_well(f"the {who} dies at {call} {n}" if killed else f"{call} {n} of the {who}")
+        hits += killed
+        if SOAK and not killed:
+            break
+    print(f"{who}, {call}: {hits} positions")
+    assert hits or call not in ("fdatasync", "pwrite64")
+
+
+def is_killed_at(scene: Scene, who: str, fault: str) -> bool:
+    """Whether it died before the move was over; it runs again."""
+    scene.is_ready()
+    node, pid = scene.node(who), scene.pid(who)
+    meddler = Meddler(pid, scene.made.home / "strace.log", [fault])
+    try:
+        scene.begin(is_sure=who != "hub")
+        until_s = time.monotonic() + OVER_S
+        while not meddler.has_killed() and not scene.is_at("arrived") and time.monotonic() < until_s:
+            time.sleep(0.02)
+    finally:
+        meddler.leave()
+    killed = meddler.has_killed()
+    if killed:
+        scene.made.lab("start", "hub" if who == "hub" else node).ok()
+    if who == "hub":  # it may have died before it stored the revision
+        wait_until(lambda: scene.made.run("plan").code in (0, 3), "the hub answers")
+        scene.made.run("migrate", NAME, "--to", scene.away, "--force", "--yes", "--detach").ok()
+    return killed

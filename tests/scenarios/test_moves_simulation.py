@@ -33,6 +33,13 @@ def test_one_copy_runs_and_nothing_is_lost(part: int) -> None:
     assert all(story.written > 100 for story in stories.values()), "the witness wrote almost nothing"
 
 
+@pytest.mark.parametrize("seed", [855, 925])
+def test_a_node_hands_over_data_that_came_although_it_was_never_told_how_to_run_it(seed: int) -> None:
+    """It died between the data and its note of it, and was off while the service moved on and changed. It looked for
+    the new document in its own state for ever, and the service ran nowhere."""
+    assert tell(seed).broken == []
+
+
 @pytest.mark.parametrize("part", range(3))
 def test_machines_that_are_put_back_run_no_second_copy(part: int) -> None:
     """X05, ADR 0056."""

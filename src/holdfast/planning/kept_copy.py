@@ -31,7 +31,7 @@ def plan_again(service: str, node: str, before: Table, applied: Applied, reads: 
 def never_there(service: str, node: str) -> Invalid:
     return Invalid(
         f"no revision is known in which service.{service} ran on {node} before it was removed",
-        remedy=f"write services/{service}.toml, and: holdfast deploy {service}",
+        remedy=f'write node = "{node}" into services/{service}.toml, and: holdfast deploy {service}',
         code="not_found",
     )
 

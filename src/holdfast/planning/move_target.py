@@ -57,7 +57,8 @@ def target_of(wish: Wish, applied: Applied, seen: Mapping[str, NodeObservation])
         found = placer.place(wish.service, replace(service, node=UNSET), None)
         return Placed(found.node, f"{from_there}; {found.why}")
     node = nodes.get(wish.target)
-    fit = [name for name, one in sorted(nodes.items()) if name != source and "worker" in one.roles]
+    workers = [name for name, one in sorted(nodes.items()) if name != source and "worker" in one.roles]
+    fit = [name for name in workers if not _refused(name, source, service, applied, seen)]
     others = f"nodes that could take it: {', '.join(fit) or 'none'}"
     if node is None:
         raise Invalid(

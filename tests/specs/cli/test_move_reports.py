@@ -7,11 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.cli.waiting import moves as waiting
+from holdfast.cli.waiting.awaiter import Limits, Reports
+from holdfast.cli.waiting.services import Services
 from holdfast.model.move_report import MoveState, MoveStates
 from holdfast.model.node_view import NodeView
-from holdfast.model.report import Pulse
+from holdfast.model.report import Pulse, Report
 from holdfast.model.verified_report import VerifiedReport
 from holdfast.status.moves import MoveAwaited, is_lost
+from holdfast.status.services.settled import ServiceAwaited
 
 MOVE = MoveAwaited("notes", 3, "w2", "w1")
 
@@ -85,3 +88,44 @@ def test_data_that_the_target_took_and_does_not_have_is_lost() -> None:
     assert not lost(replace(taken, step="hand over"), awaiting), "it may be on its way"
     assert not lost(taken, state(arrived=True))
     assert not lost(taken, None) and not lost(None, awaiting)
+
+
+def test_the_first_service_of_a_node_is_waited_for_although_its_data_takes_long() -> None:
+    """The node reports no container runtime before: the command ended when the data had arrived, without the start."""
+    clock = Poll(report())
+    reports = Reports(None, frozenset(), cast("Any", clock))
+    services = Services([ServiceAwaited("notes", "w1", "d1")], reports)
+    nothing = Report("f" * 64, "w1", "0")
+    reports.heard = {"w1": replace(report(), report=nothing, key="k")}
+    for arrived_s in (None, None, 20.0, 20.0):
+        reports.arrived_s = {"notes": arrived_s}
+        services.judge()
+        clock.passed_s += 10.0
+        assert services.under_way() == {"notes"}
+    reports.heard = {"w1": replace(report(), report=replace(nothing, runtime="podman 4.3.1"), key="k")}
+    services.judge()
+    assert services.under_way() == {"notes"}
+
+
+def test_trouble_that_comes_back_with_each_attempt_ends_the_command_and_trouble_that_is_over_does_not() -> None:
+    """A node that tries again shows no trouble meanwhile: of a full disk the command never told."""
+    limits = Limits(300.0, 60.0, 60.0)
+    stuck, trying = state(step="receive", trouble="no room"), state(step="receive")
+
+    def ends_after_s(*turns: tuple[float, MoveState]) -> float:
+        clock = Poll(report())
+        reports = Reports(None, frozenset(), cast("Any", clock))
+        moves = waiting.Moves([MOVE], reports)
+        while clock.passed_s < 200:
+            turn = clock.passed_s % sum(for_s for for_s, _ in turns)
+            now = next(one for n, (_, one) in enumerate(turns) if turn < sum(for_s for for_s, _ in turns[: n + 1]))
+            reports.heard = {"w1": report(now)}
+            moves.judge()
+            if min(moves.ends_s(limits, ())) <= clock.passed_s:
+                return clock.passed_s
+            clock.passed_s += 1.0
+        return clock.passed_s
+
+    assert ends_after_s((10.0, stuck), (3.0, trying)) == waiting.TROUBLED_S
+    assert ends_after_s((5.0, stuck), (50.0, trying)) == 55.0
+    assert ends_after_s((5.0, stuck), (waiting.AGAIN_S + 5.0, trying)) == 200.0

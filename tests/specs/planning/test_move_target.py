@@ -7,11 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.cli.moves import moved_data
-from holdfast.errors import Invalid
+from holdfast.errors import Invalid, NotPermitted
 from holdfast.model.applied import Applied
 from holdfast.model.data_figures import DataFigures, DataSection
 from holdfast.model.fleet import Volume
 from holdfast.model.node_view import NodeView
+from holdfast.model.observation import NodeObservation
 from holdfast.model.verified_report import VerifiedReport
 from holdfast.planning.move_target import Wish, target_of
 from holdfast.planning.moving import plan_move
@@ -53,6 +54,13 @@ def test_a_node_that_has_not_joined_is_not_chosen() -> None:
     assert target_of(Wish("web"), applied("w1", "w2", "w4"), {}).node == "w4"
     with pytest.raises(Invalid, match="no node fits"):
         target_of(Wish("web"), applied("w1"), {})
+
+
+def test_a_refused_target_is_not_named_among_those_that_could_take_it() -> None:
+    away = {"w2": NodeObservation("w2", "unhealthy")}
+    with pytest.raises(NotPermitted, match="w2: that node is not healthy") as refused:
+        target_of(Wish("web", "w2"), applied("w1", "w2", "w4"), away)
+    assert refused.value.remedy == "nodes that could take it: w4"
 
 
 def reported(*figures: DataFigures) -> dict[str, VerifiedReport]:

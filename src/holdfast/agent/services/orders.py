@@ -72,6 +72,11 @@ class ServiceOrders:
         await self._drive(service)
         return self._done(service, "restarted")
 
+    def may_run(self, service: str) -> bool:
+        """It is applied on this node, and this node has its document."""
+        wanted = self._wanted()
+        return wanted is not None and service in wanted.guests
+
     async def stop(self, service: str) -> str:
         """Held before anything is stopped: a crash in between stops the rest, and starts nothing (C-30)."""
         self._records.keep(service, replace(self._known(service), held=True))

@@ -69,6 +69,10 @@ def _since(row: Row) -> str:
         case "superseded":
             of = f"manifest {row['digest'][:16]}, epoch {row['epoch']}"
             return f"superseded{at}: handed over to {row['target']} ({of})"
+        case "fenced" if row["removed_in"] and not row["target"]:  # also if it was on its way there
+            return (
+                f"fenced{at}: placed on another node when revision {row['removed_in']} removed it, epoch {row['epoch']}"
+            )
         case "fenced":
             with_backup = f" with backup {row['digest'][:16]}" if row["digest"] else ""
             return f"fenced{at}: runs on {row['target'] or 'another node'}{with_backup}, epoch {row['epoch']}"

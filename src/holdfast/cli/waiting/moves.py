@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 STALLED_S = 120.0  # without any progress in a report
 TROUBLED_S = 15.0  # the same trouble for so long: the command ends, the nodes go on trying
-
+AGAIN_S = 60.0  # an attempt of a node shows no trouble while it lasts: without any for so long it is over
 REPORT_S = 10.0  # for a report of a healthy node
 
 
@@ -38,6 +38,7 @@ class Moves:
         self._wanted = wanted
         self._reports = reports
         self._changed_s = dict.fromkeys(wanted, reports.began_s)
+        self._troubled_s: dict[MoveAwaited, float] = {}
         self.seen: tuple[MoveObserved, ...] = ()
 
     def judge(self) -> None:
@@ -51,7 +52,10 @@ class Moves:
                 self._reports.arrived_s[one.service] = None
             elif self._reports.arrived_s.get(one.service) is None:
                 self._reports.arrived_s[one.service] = now_s
-            if not seen.message:
+            if seen.message:
+                self._troubled_s[one] = now_s
+                self._reports.since_s.setdefault((one, "trouble"), now_s)
+            elif now_s - self._troubled_s.get(one, now_s) > AGAIN_S:
                 self._reports.since_s.pop((one, "trouble"), None)
 
     def awaited(self) -> list[Awaited]:

@@ -32,7 +32,8 @@ class Services:
         found = settled.judge(one, word, signed)
         if found.phase == "parked" and not self._reports.lasts(one, "parked", PARKED_S):
             return replace(found, phase="settling")
-        is_silent = found.phase == "settling" and signed and settled.says_nothing(word)
+        is_moving = one.service in self._reports.arrived_s  # the first service of a node may take long to arrive
+        is_silent = found.phase == "settling" and signed and not is_moving and settled.says_nothing(word)
         return settled.unwatched(one) if is_silent and self._reports.lasts(one, "silent", SILENT_S) else found
 
     def awaited(self) -> list[Awaited]:

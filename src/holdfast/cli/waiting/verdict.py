@@ -208,7 +208,7 @@ def _failed(failed: Sequence[Observed], head: Head | None, hub: HubReader | None
     from holdfast.cli.waiting import way_back  # it plans
 
     first = failed[0]
-    back = way_back.found(hub, first.service)
+    back = way_back.found(hub, first.service, is_down=first.serves == "nothing")
     own = first.remedy or f"`holdfast logs {first.service}` shows its output"
     recorded = f"; revision {head.number} stays recorded" if head is not None else ""
     return Failed(

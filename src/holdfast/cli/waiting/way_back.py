@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from holdfast.cli.fleet.history_show import table_at
 from holdfast.errors import Conflict, HoldfastError, Invalid
@@ -74,13 +74,15 @@ def planned(table: Table, applied: Applied, formats: Mapping[str, int]) -> Plan:
     return plan_rollback(Table(dict(sorted(entries.items())), table.tombstones), applied, formats)
 
 
-def found(hub: HubReader | None, service: str) -> WayBack:
+def found(hub: HubReader | None, service: str, is_down: bool = False) -> WayBack:
     """From a revision whose `service` failed. Works when pasted: a rollback that removes something needs the number,
-    and one that would only remove the service is an undeploy."""
+    and one that would only remove the service is an undeploy. `is_down`: no version of it serves."""
     try:
         applied = hub.applied() if hub is not None else None
         if applied is None or hub is None:
             return WayBack()
+        if is_down and (moved := _moved(service, applied)) is not None:
+            return moved
         if applied.head.number == 1:
             return _removed(service)
         number, table = target(hub, applied, None)
@@ -96,6 +98,16 @@ def found(hub: HubReader | None, service: str) -> WayBack:
         return USUAL
     is_all = changed == [f"service.{service}"]
     return _removed(service) if is_all else _removing(number, plan, applied)
+
+
+def _moved(service: str, applied: Applied) -> WayBack | None:
+    """A rollback moves no data: what did not start where its data went is tried again, or goes back."""
+    entry = applied.table.entries.get(f"service.{service}")
+    if entry is None or entry.move is UNSET or entry.move.kept:
+        return None
+    again = f"`holdfast migrate {service} --to {entry.node}` tries the same again"
+    back = f"; `holdfast migrate {service} --abort` takes the move back"
+    return WayBack(again + (back if entry.move.hands_over and not entry.move.back else ""))
 
 
 def _removed(service: str) -> WayBack:

@@ -52,7 +52,10 @@ class Standstill:
         return record.serving.deployment if record.serving is not None else "", record.serving_revision
 
     async def stop(self, service: str) -> None:
-        await self._services.stop(service)
+        """What the revision in force does not let this node run is at rest already: its data came, and it was never
+        told how to run it."""
+        if self._services.may_run(service):
+            await self._services.stop(service)
         await self.check(service)
 
     async def check(self, service: str) -> None:

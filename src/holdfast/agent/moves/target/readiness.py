@@ -17,9 +17,10 @@ class Readiness:
         self._awaited = awaited
 
     async def prepare(self, moving: Moving) -> None:
-        """What the start needs is fetched before the service stops at its source."""
+        """What the start needs is fetched before the service stops at its source. The runtime is asked: what was here
+        once may have been removed since."""
         guest = self._awaited(moving.service)
         for part in guest.parts if guest is not None else ():
-            if part.spec.reference not in await self._images.here([part.spec.reference]):
+            if not await self._runtime.has_image(part.spec.reference):
                 await self._runtime.pull(part.spec.reference, lambda text: None)
                 self._images.pulled(part.spec.reference)
