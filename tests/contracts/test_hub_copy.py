@@ -20,7 +20,7 @@ from holdfast.adapters.hub_copy.http import NAME, HttpHubCopy
 from holdfast.adapters.hub_copy.memory import MemoryHubCopy
 from holdfast.adapters.hub_files.command import FOLDER, CommandedHubFile
 from holdfast.adapters.random_source.system import SystemRandom
-from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError
+from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError, Unreachable
 from holdfast.model.fleet import Node
 from holdfast.ports.hub_copy import HubCopy
 from holdfast.ports.hub_file_maker import FRESH_S, MadeHubFile
@@ -109,6 +109,16 @@ def test_a_hub_that_lies_about_its_file_fills_no_disk(maker: Maker, code: str, t
             asyncio.run(copy.fetch())
         assert trouble.value.code == code
         assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= len(CONTENT)
+
+
+@pytest.mark.parametrize("lie", ["../../v1/nodes", "é" * 64, "0" * 63, "0" * 64 + "\n", "\x1b[2J" + "0" * 60])
+def test_a_digest_that_is_none_is_no_answer(lie: str, tmp_path: Path) -> None:
+    """It becomes a part of an address that the node signs, and stands in a finding."""
+    with hub_with(Maker(CONTENT, lie=lie)) as hub:
+        with pytest.raises(HoldfastError) as trouble:
+            asyncio.run(copy_of(hub, tmp_path).fetch())
+        assert isinstance(trouble.value, Unreachable) and lie[:16] not in trouble.value.message
+        assert not any(tmp_path.iterdir())
 
 
 def test_a_file_is_fetched_only_if_the_disk_keeps_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
