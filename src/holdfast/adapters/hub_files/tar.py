@@ -151,8 +151,8 @@ def _member(name: str, size: int, made_s: int) -> tarfile.TarInfo:
 
 
 class _Plain(tarfile.TarInfo):
-    """tarfile reads more than data into memory: headers that carry data, and lists of the pieces of sparse files. One of
-    ours has a header with the size of a large member, no more."""
+    """tarfile reads more than data into memory: headers that carry data, and lists of the pieces of sparse files. One
+    of ours has a header with the size of a large member, no more."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> Self:
         if self.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.XHDTYPE):
