@@ -6,8 +6,13 @@ from holdfast.errors import Invalid, NotPermitted
 from holdfast.hub.backups import access
 from holdfast.model.applied import Applied
 from holdfast.model.principal import Principal
+from holdfast.planning.move_target import Wish
+from holdfast.planning.moving import plan_move
+from holdfast.planning.plan import plan
 from tests.fleets.build import commit, mailbox, small_fleet
 from tests.fleets.desks import key_of
+from tests.fleets.move_stories import keyed, notes
+from tests.specs.planning.test_plan import after
 
 
 def principal(node: str) -> Principal:
@@ -53,3 +58,17 @@ def test_an_order_to_restore_allows_no_writing(applied: Applied) -> None:
     access.check_write(applied, principal(own), "web")
     with pytest.raises(NotPermitted, match="does not run there"):
         access.check_write(applied, principal(other), "web")
+
+
+def test_the_source_of_a_move_goes_on_with_its_backups_until_the_next_revision() -> None:
+    before = after(plan(keyed({"web": notes()}), None))
+    source = str(before.table.entries["service.web"].node)
+    target, third = sorted({"w1", "w2", "w3"} - {source})
+    moving = after(plan_move(Wish("web", target), before, {}), before)
+    for node in (source, target):
+        access.check_write(moving, principal(node), "web")
+        access.check_read(moving, principal(node), "web", lambda node, service: False)
+    with pytest.raises(NotPermitted):
+        access.check_write(moving, principal(third), "web")
+    with pytest.raises(NotPermitted):
+        access.check_write(before, principal(target), "web")
