@@ -72,3 +72,16 @@ def test_the_source_of_a_move_goes_on_with_its_backups_until_the_next_revision()
         access.check_write(moving, principal(third), "web")
     with pytest.raises(NotPermitted):
         access.check_write(before, principal(target), "web")
+
+
+def test_a_node_whose_copy_was_given_up_stores_and_reads_no_backups_of_the_service() -> None:
+    """Its manifest does not have the service any more, and what it says of it is not wanted."""
+    before = after(plan(keyed({"web": notes()}), None))
+    source = str(before.table.entries["service.web"].node)
+    target = min({"w1", "w2", "w3"} - {source})
+    restored = after(plan_move(Wish("web", target, backup="0" * 64, key=b"sealed"), before, {}), before)
+    access.check_write(restored, principal(target), "web")
+    with pytest.raises(NotPermitted):
+        access.check_write(restored, principal(source), "web")
+    with pytest.raises(Invalid, match="no such backup object"):
+        access.check_read(restored, principal(source), "web", lambda node, service: False)
