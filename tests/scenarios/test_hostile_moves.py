@@ -1,12 +1,17 @@
 """A stolen hub with a key of small scope, and moves of services that this key may not touch (A1, A5, I-02, I-20)."""
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
+from holdfast.model.applied import Applied
 from holdfast.model.fleet import Component, Service, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.move import Peer
+from holdfast.model.plan import Plan
 from holdfast.model.revision import Candidate, decode_header, digest_of, encode_header
+from holdfast.planning.kept_copy import plan_kept
 from holdfast.planning.move_target import Wish
 from holdfast.planning.moving import plan_move
 from tests.fleets.agents import Lone, PaperHub, applied_after, turn
@@ -122,3 +127,29 @@ def test_a_move_brings_its_peer_with_the_scope_of_its_service(node: str, other: 
     first = chain()
     move = chain("web")[-1]
     assert set(peers_after(node, first, sign(move, CI_SIGNER))[1]) == {other}
+
+
+def copy_kept(applied: Applied) -> Plan:
+    return plan_kept("db", "w2", applied)
+
+
+def older_data(applied: Applied) -> Plan:
+    return plan_move(Wish("db", "w2", backup="0" * 64, key=b"sealed"), applied, {})
+
+
+@pytest.mark.parametrize("planned", [copy_kept, older_data], ids=lambda planned: planned.__name__)
+def test_a_node_starts_with_older_data_only_if_grade_destroy_said_so(planned: Callable[[Applied], Plan]) -> None:
+    """Nothing is handed over then: a stolen hub that shows it to this node alone would have two copies run."""
+    first = chain()
+    attempt = signed(planned(applied_after(first[0], None)), DBA_SIGNER)
+
+    async def runs(loop: VirtualLoop, candidate: Candidate) -> bool:
+        hub = PaperHub(*first)
+        agent = await Lone(loop, hub, "w2").turned()
+        hub.candidates.append(candidate)
+        await turn(agent)
+        assert agent.accepting.in_force is not None
+        return "service.db" in agent.accepting.in_force.services
+
+    assert not run(lambda loop: runs(loop, attempt))
+    assert run(lambda loop: runs(loop, sign(attempt, ALICE_SIGNER)))
