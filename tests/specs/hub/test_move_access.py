@@ -167,7 +167,12 @@ def test_what_no_applied_move_needs_is_swept() -> None:
     Moves(Hub(APPLIED), store).put_move(ask(SOURCE, pack(), OBJECT))  # type: ignore[arg-type]
     Sweeping(store).committed(None, APPLIED)
     assert [one.key for one in objects.listed("")] == [pack()]
-    Sweeping(store).committed(APPLIED, after(plan_abort("web", APPLIED), APPLIED))
+    key, content = word(SOURCE)
+    Moves(Hub(APPLIED), store).put_move(ask(SOURCE, key, content))  # type: ignore[arg-type]
+    back = after(plan_abort("web", APPLIED), APPLIED)
+    Sweeping(store).committed(APPLIED, back)
+    assert [one.key for one in objects.listed("")] == [key], "what the source said: it may have been put back since"
+    Sweeping(store).committed(back, after(plan_move(Wish("web", TARGET), back, {}), back))
     assert objects.listed("") == []
 
 
