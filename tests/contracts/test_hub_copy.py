@@ -26,7 +26,7 @@ from holdfast.ports.hub_copy import HubCopy
 from holdfast.ports.hub_file_maker import FRESH_S, MadeHubFile
 from tests.fleets.build import commit, mailbox, small_fleet
 from tests.fleets.serving import ALICE, Served, key_of, parts_of, running
-from tests.fleets.waiting import wait_until
+from tests.fleets.waiting import PATIENCE_S, wait_until
 
 MIB = 1024 * 1024
 CONTENT = os.urandom(9 * MIB + 5)
@@ -126,6 +126,21 @@ def test_a_file_is_fetched_only_if_the_disk_keeps_room(tmp_path: Path, monkeypat
     with hub_with(Maker(CONTENT)) as hub, pytest.raises(Failed) as trouble:
         asyncio.run(copy_of(hub, tmp_path).fetch())
     assert trouble.value.code == "no_space"
+
+
+def test_a_file_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other backups of this node wait meanwhile, and the owner of the hub chooses how long it takes."""
+    monkeypatch.setattr(http, "FETCH_S", 2.0)
+    never = Maker(CONTENT)
+    monkeypatch.setattr(never, "ask", lambda: None)
+
+    async def fetched(hub: Served) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(HoldfastError, match="did not come within 2 s"):
+                await copy_of(hub, tmp_path).fetch()
+
+    with hub_with(never) as hub:
+        asyncio.run(fetched(hub))
 
 
 def test_only_the_node_of_the_hub_gets_it(tmp_path: Path) -> None:

@@ -16,15 +16,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from holdfast.adapters.backup_target import pages
+from holdfast.adapters.certificates import x509
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.move_lines import door as door_module
 from holdfast.adapters.move_lines import wire
 from holdfast.adapters.move_lines.line import Line
 from holdfast.adapters.move_lines.spool import Files, Spool
 from holdfast.adapters.move_lines.wire import Answer, Ask, Wire
-from holdfast.adapters.tls.peer import PeerTls
+from holdfast.adapters.tls.peer import PeerTls, key_of
 from holdfast.errors import Failed, HoldfastError, Invalid, NotPermitted, TryLater, Unreachable
 from holdfast.model import backup_key
 from holdfast.model.backup_key import OBJECT_BYTES_MAX
@@ -116,6 +118,15 @@ def test_the_certificate_of_the_source_alone_opens_nothing(scene: Scene) -> None
     assert scene.stored() == {}
     put(scene.door.line(), scene.pack(b"x"), b"x")
     assert len(scene.stored()) == 1
+
+
+def test_a_certificate_that_another_key_signed_names_no_key() -> None:
+    """The key in it is not proven by it, whichever the handshake then proves."""
+    own, other = (x509.private_key(one.file) for one in (SOURCE, named("an issuer")))
+    name = x509.common_name("holdfast-node")
+    begun = x509.begun(name, name, own.public_key(), SystemClock().now_s(), 2.0)
+    assert key_of(begun.sign(own, None).public_bytes(Encoding.DER)) == SOURCE.line
+    assert key_of(begun.sign(other, None).public_bytes(Encoding.DER)) == ""
 
 
 @pytest.mark.parametrize(
