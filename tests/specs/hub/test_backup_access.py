@@ -1,9 +1,12 @@
 """Which node may read whose backups: its own, and those that an order tells it to restore, for as long as it does."""
 
+import re
+
 import pytest
 
 from holdfast.errors import Invalid, NotPermitted
 from holdfast.hub.backups import access
+from holdfast.model import backup_key
 from holdfast.model.applied import Applied
 from holdfast.model.principal import Principal
 from holdfast.planning.move_target import Wish
@@ -85,3 +88,13 @@ def test_a_node_whose_copy_was_given_up_stores_and_reads_no_backups_of_the_servi
         access.check_write(restored, principal(source), "web")
     with pytest.raises(Invalid, match="no such backup object"):
         access.check_read(restored, principal(source), "web", lambda node, service: False)
+
+
+@pytest.mark.parametrize(("service", "is_stored"), [("web", True), ("node.w1", True), ("hub.w1", False)])
+def test_the_file_of_a_hub_has_no_key_at_a_hub(service: str, is_stored: bool) -> None:
+    """It would be lost with that hub."""
+    above, digest = f"{'a' * 16}/{service}/", "0" * 64
+    for key in (f"{above}g1/packs/{digest}", f"{above}receipts/00000001-{digest}"):
+        assert bool(re.fullmatch(backup_key.KEY_FORM, key)) == is_stored
+        assert backup_key.is_key(key), "a target has it"
+    assert bool(re.fullmatch(backup_key.PREFIX_FORM, above)) == is_stored
