@@ -219,9 +219,10 @@ def test_a_hub_that_names_a_generation_and_shows_none_is_one_without() -> None:
         honest = link.check_in
 
         async def claims(message: CheckIn) -> CheckInAnswer:
-            return replace(await honest(message), hub="0" * 64, restored_hub=None)
+            answer: CheckInAnswer = await honest(message)
+            return replace(answer, hub="0" * 64, restored_hub=None)
 
-        link.check_in = claims  # type: ignore[method-assign]
+        link.check_in = claims
         await asyncio.sleep(60)
         assert node.codes == set() and node.kept is None
         assert node.agent.accepting.seen == rig.head
