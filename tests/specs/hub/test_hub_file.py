@@ -8,12 +8,16 @@ from typing import IO, Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.errors import Conflict, Corrupt
 from holdfast.hub.file import making, restoring
 from holdfast.hub.file.making import Made
+from holdfast.hub.ledger import reading
 from holdfast.model.fleet import Operator
-from holdfast.model.hub_file import About
+from holdfast.model.hub_file import FORMAT, About
+from holdfast.model.ids import Digest
+from holdfast.ports.ledger_store import Transaction
 from tests.fleets.build import ALICE, commit, mailbox, operator_signer, small_fleet
 from tests.fleets.sealing import person
 
@@ -83,3 +87,43 @@ def test_a_file_of_an_older_revision_is_told() -> None:
     head = made(operators(), Sealed()).about.head
     assert restoring.missed(head, replace(head, number=head.number + 3)) == 3
     assert restoring.missed(head, None) == 0 == restoring.missed(head, replace(head, number=0))
+
+
+# ---- before it becomes a hub
+
+
+def examined(store: MemoryStore, about: About, fleet: str, key: str | None = HUB_KEY) -> restoring.Examined:
+    return restoring.examined(store, MemoryHighWater(), about, Digest(fleet), key, "/new")
+
+
+def hub_of_one() -> tuple[MemoryStore, About]:
+    store = MemoryStore()
+    commit(mailbox(store), small_fleet(operators=operators()))
+    applied = reading.load(store).applied
+    assert applied is not None
+    return store, About(FORMAT, applied.fleet_id, applied.head, 0, HUB_KEY, 1_800_000_000, "1", {})
+
+
+def test_any_person_can_seal_a_file_so_what_is_in_it_must_be_this_fleet_and_what_it_says() -> None:
+    store, about = hub_of_one()
+    assert examined(store, about, about.fleet).revisions == 1
+    for other in (
+        lambda: examined(store, about, "0" * 64),
+        lambda: examined(store, replace(about, fleet="0" * 64), about.fleet),
+        lambda: examined(store, replace(about, fleet="0" * 64), "0" * 64),
+        lambda: examined(store, about, about.fleet, key=None),
+        lambda: examined(store, replace(about, hub_key="ssh-ed25519 another"), about.fleet),
+        lambda: examined(store, replace(about, head=replace(about.head, number=9)), about.fleet),
+    ):
+        with pytest.raises(Corrupt):
+            other()
+
+
+def test_a_ledger_in_which_something_is_missing_becomes_no_hub() -> None:
+    whole, about = hub_of_one()
+    blobs = {digest: whole.blob(digest) for digest in list(whole.blob_digests())[1:]}
+    store = MemoryStore()
+    put = {one.key: one.value for one in whole.scan("")}
+    store.commit(Transaction(expect={}, put=put, blobs={digest: text for digest, text in blobs.items() if text}))
+    with pytest.raises(Corrupt):
+        examined(store, about, about.fleet)
