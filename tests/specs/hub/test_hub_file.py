@@ -107,16 +107,18 @@ def hub_of_one() -> tuple[MemoryStore, About]:
 def test_any_person_can_seal_a_file_so_what_is_in_it_must_be_this_fleet_and_what_it_says() -> None:
     store, about = hub_of_one()
     assert examined(store, about, about.fleet).revisions == 1
-    for other in (
-        lambda: examined(store, about, "0" * 64),
-        lambda: examined(store, replace(about, fleet="0" * 64), about.fleet),
-        lambda: examined(store, replace(about, fleet="0" * 64), "0" * 64),
-        lambda: examined(store, about, about.fleet, key=None),
-        lambda: examined(store, replace(about, hub_key="ssh-ed25519 another"), about.fleet),
-        lambda: examined(store, replace(about, head=replace(about.head, number=9)), about.fleet),
-    ):
+    here, nowhere = about.fleet, "0" * 64
+    attempts: tuple[tuple[About, str, str | None], ...] = (
+        (about, nowhere, HUB_KEY),
+        (replace(about, fleet=nowhere), here, HUB_KEY),
+        (replace(about, fleet=nowhere), nowhere, HUB_KEY),
+        (about, here, None),
+        (replace(about, hub_key="ssh-ed25519 another"), here, HUB_KEY),
+        (replace(about, head=replace(about.head, number=9)), here, HUB_KEY),
+    )
+    for said, fleet, key in attempts:
         with pytest.raises(Corrupt):
-            other()
+            examined(store, said, fleet, key)
 
 
 def test_a_ledger_in_which_something_is_missing_becomes_no_hub() -> None:
