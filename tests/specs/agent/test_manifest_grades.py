@@ -244,7 +244,7 @@ def test_a_handover_that_was_not_followed_is_not_followed_by_a_revision_that_doe
 @pytest.mark.parametrize(
     "changed", [{"node": "w1"}, {"move": UNSET}, {"move": Move("w2")}, {"move": Move("w3", back=True)}]
 )
-def test_what_this_node_does_not_hand_over_is_not_in_that_list(changed: dict[str, object]) -> None:
+def test_what_this_node_does_not_hand_over_is_not_in_that_list(changed: dict[str, Any]) -> None:
     read_manifest(canonical.encode(handing()), FLEET_ID, "w1")
     with pytest.raises(Corrupt, match="hands over"):
         read_manifest(canonical.encode(handing(**changed)), FLEET_ID, "w1")
