@@ -129,6 +129,8 @@ REPLACING = replace(TOKEN, invite=signed_invite(invite(replaces=True, over=OTHER
 def test_replace_counts_also_when_the_join_is_repeated_with_it(tmp_path: Path) -> None:
     """Else the machine begins the services of the lost one with nothing."""
     state, text = tmp_path / "agent", encode_token(REPLACING)
+    Ran("agent", "join", text, "--replace", "w1", "--state-dir", str(tmp_path / "at once"))
+    assert remembered(tmp_path / "at once")["restores"] is True
     Ran("agent", "join", text, "--state-dir", str(state))
     assert "restores" not in remembered(state)
     for _ in range(2):

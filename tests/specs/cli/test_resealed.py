@@ -28,11 +28,11 @@ PEOPLE = (replace(ALICE, recipient=person("alice")),)
 FLEET_ID = applied_after(signed(plan(small_fleet(operators=PEOPLE), None)), None).fleet_id
 
 
-def applied(plain: bytes) -> Applied:
-    """web runs on w1 with this secret, which w2 cannot open."""
+def applied(plain: bytes, *others: str) -> Applied:
+    """web runs on w1 with this secret, which w2 cannot open. So do these."""
     part = replace(small_service("web").components[0], secrets=("pass",))
-    web = replace(small_service("web"), components=(part,), node="w1")
-    fleet = small_fleet({"web": web}, ("w1", "w2"), PEOPLE)
+    found = {name: replace(small_service(name), components=(part,), node="w1") for name in ("web", *others)}
+    fleet = small_fleet(found, ("w1", "w2"), PEOPLE)
     sealed = sealed_to("w1", "@alice", value=plain)
     planned = plan(replace(fleet, secrets={"pass": sealed}), None, Inputs(identities=KNOWN))
     return applied_after(signed(planned), None)
@@ -79,3 +79,9 @@ def test_what_is_sealed_for_another_service_is_opened_for_no_other_node(
     with pytest.raises(Conflict, match=r"the secret pass of service\.web") as raised:
         for_w2(applied(plain), tmp_path, monkeypatch)
     assert raised.value.code == "secret_not_for_it"
+
+
+def test_a_service_that_stays_opens_it_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = for_w2(applied(meant("service.api", "service.web"), "api"), tmp_path, monkeypatch)
+    (content,) = found.contents.values()
+    assert node_opener("w1").open(content) == node_opener("w2").open(content)
