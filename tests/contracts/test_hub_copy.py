@@ -20,13 +20,13 @@ from holdfast.adapters.hub_copy.http import NAME, HttpHubCopy
 from holdfast.adapters.hub_copy.memory import MemoryHubCopy
 from holdfast.adapters.hub_files.command import FOLDER, CommandedHubFile
 from holdfast.adapters.random_source.system import SystemRandom
-from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError
+from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError, Unreachable
 from holdfast.model.fleet import Node
 from holdfast.ports.hub_copy import HubCopy
 from holdfast.ports.hub_file_maker import FRESH_S, MadeHubFile
 from tests.fleets.build import commit, mailbox, small_fleet
 from tests.fleets.serving import ALICE, Served, key_of, parts_of, running
-from tests.fleets.waiting import wait_until
+from tests.fleets.waiting import PATIENCE_S, wait_until
 
 MIB = 1024 * 1024
 CONTENT = os.urandom(9 * MIB + 5)
@@ -111,11 +111,36 @@ def test_a_hub_that_lies_about_its_file_fills_no_disk(maker: Maker, code: str, t
         assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= len(CONTENT)
 
 
+@pytest.mark.parametrize("lie", ["../../v1/nodes", "é" * 64, "0" * 63, "0" * 64 + "\n", "\x1b[2J" + "0" * 60])
+def test_a_digest_that_is_none_is_no_answer(lie: str, tmp_path: Path) -> None:
+    """It becomes a part of an address that the node signs, and stands in a finding."""
+    with hub_with(Maker(CONTENT, lie=lie)) as hub:
+        with pytest.raises(HoldfastError) as trouble:
+            asyncio.run(copy_of(hub, tmp_path).fetch())
+        assert isinstance(trouble.value, Unreachable) and lie[:16] not in trouble.value.message
+        assert not any(tmp_path.iterdir())
+
+
 def test_a_file_is_fetched_only_if_the_disk_keeps_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "FREE_BYTES_MIN", 1 << 60)
     with hub_with(Maker(CONTENT)) as hub, pytest.raises(Failed) as trouble:
         asyncio.run(copy_of(hub, tmp_path).fetch())
     assert trouble.value.code == "no_space"
+
+
+def test_a_file_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other backups of this node wait meanwhile, and the owner of the hub chooses how long it takes."""
+    monkeypatch.setattr(http, "FETCH_S", 2.0)
+    never = Maker(CONTENT)
+    monkeypatch.setattr(never, "ask", lambda: None)
+
+    async def fetched(hub: Served) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(HoldfastError, match="did not come within 2 s"):
+                await copy_of(hub, tmp_path).fetch()
+
+    with hub_with(never) as hub:
+        asyncio.run(fetched(hub))
 
 
 def test_only_the_node_of_the_hub_gets_it(tmp_path: Path) -> None:

@@ -292,6 +292,62 @@ def test_a_header_that_is_data_is_not_read_into_memory(hub: Path, tmp_path: Path
     assert sorted(os.listdir(tmp_path)) == ["hub"]
 
 
+def sparse_map() -> Iterator[bytes]:
+    """The list of the pieces of a sparse file goes on for 50 MB."""
+    header = tarfile.TarInfo("hub.json")
+    header.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(header.tobuf(tarfile.GNU_FORMAT))
+    block[482:495] = b"\1" + b"00000000001\0"
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    yield bytes(block)
+    more = (b"00000000001\0" * 2) * 21 + b"\1" + bytes(7)
+    yield more * 100_000
+
+
+def pax(records: Mapping[str, str]) -> Iterator[bytes]:
+    body = b""
+    for key, value in records.items():
+        text = f" {key}={value}\n"
+        body += f"{len(text) + 2}{text}".encode()
+    header = tarfile.TarInfo("more")
+    header.type, header.size = tarfile.XHDTYPE, len(body)
+    yield header.tobuf(tarfile.USTAR_FORMAT) + body.ljust(512, b"\0")
+
+
+def sparse_numbers() -> Iterator[bytes]:
+    """The same list in the form that a header of its own announces: it is read with the data."""
+    yield from pax({"GNU.sparse.major": "1", "GNU.sparse.minor": "0"})
+    header = tarfile.TarInfo("hub.json")
+    header.size = 1 << 32
+    yield header.tobuf(tarfile.USTAR_FORMAT)
+    yield b"99999999999\n" + b"1\n" * 10_000_000
+
+
+def headers_of_headers() -> Iterator[bytes]:
+    for _ in range(5_000):
+        yield from pax({"path": "abc"})
+
+
+@pytest.mark.parametrize("bomb", [sparse_map, sparse_numbers, headers_of_headers])
+def test_a_list_of_pieces_or_of_headers_is_not_read_into_memory(
+    hub: Path, tmp_path: Path, bomb: Callable[[], Iterator[bytes]]
+) -> None:
+    """A hub has no sparse files. Each of these is a few kB of file."""
+    out = io.BytesIO()
+    with zstandard.ZstdCompressor(level=3).stream_writer(out, closefd=False) as squeezed:
+        for piece in bomb():
+            squeezed.write(piece)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Corrupt), unpacked(out.getvalue(), str(tmp_path / "new")):
+            pass
+        assert tracemalloc.get_traced_memory()[1] < 16_000_000
+    finally:
+        tracemalloc.stop()
+    assert sorted(os.listdir(tmp_path)) == ["hub"]
+
+
 def test_a_part_of_more_than_8_gb_has_a_header_of_its_own_and_is_read(tmp_path: Path) -> None:
     """ustar has no number for it."""
     member = tarfile.TarInfo("ledger.db")

@@ -1,6 +1,7 @@
 """The direct way of a move against hostile callers: the door answers one key, and everything is bounded (issue 16)."""
 
 import asyncio
+import itertools
 import os
 import socket
 import ssl
@@ -15,18 +16,22 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
+from holdfast.adapters.backup_target import pages
+from holdfast.adapters.certificates import x509
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.move_lines import door as door_module
 from holdfast.adapters.move_lines import wire
 from holdfast.adapters.move_lines.line import Line
 from holdfast.adapters.move_lines.spool import Files, Spool
 from holdfast.adapters.move_lines.wire import Answer, Ask, Wire
-from holdfast.adapters.tls.peer import PeerTls
+from holdfast.adapters.tls.peer import PeerTls, key_of
 from holdfast.errors import Failed, HoldfastError, Invalid, NotPermitted, TryLater, Unreachable
 from holdfast.model import backup_key
 from holdfast.model.backup_key import OBJECT_BYTES_MAX
 from holdfast.model.move import EPOCH, WORD_BYTES_MAX
+from holdfast.ports.backup_target import StoredObject
 from tests.fleets.backup_targets import FLEET, HOSTILE, HOSTILE_PREFIXES, bytes_of, files_in, mounted, pack
 from tests.fleets.move_doors import SOURCE, TARGET, OpenDoor, is_listening, open_door
 from tests.fleets.tls_peers import HOST, OURS, THEIRS, HubKey, named
@@ -113,6 +118,15 @@ def test_the_certificate_of_the_source_alone_opens_nothing(scene: Scene) -> None
     assert scene.stored() == {}
     put(scene.door.line(), scene.pack(b"x"), b"x")
     assert len(scene.stored()) == 1
+
+
+def test_a_certificate_that_another_key_signed_names_no_key() -> None:
+    """The key in it is not proven by it, whichever the handshake then proves."""
+    own, other = (x509.private_key(one.file) for one in (SOURCE, named("an issuer")))
+    name = x509.common_name("holdfast-node")
+    begun = x509.begun(name, name, own.public_key(), SystemClock().now_s(), 2.0)
+    assert key_of(begun.sign(own, None).public_bytes(Encoding.DER)) == SOURCE.line
+    assert key_of(begun.sign(other, None).public_bytes(Encoding.DER)) == ""
 
 
 @pytest.mark.parametrize(
@@ -420,3 +434,57 @@ def test_many_large_objects_at_once_arrive_whole(scene: Scene) -> None:
 
     asyncio.run(story())
     assert digest_of(scene.stored()) == {scene.pack(one): sha256(one).hexdigest() for one in contents}
+
+
+# ---- a target that answers what it likes
+
+
+def ends_refused(scene: Scene) -> HoldfastError:
+    async def attempt() -> HoldfastError:
+        line = scene.door.line()
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(HoldfastError) as trouble:
+                await line.list(f"{FLEET[:16]}/web/")
+        await line.close()
+        return trouble.value
+
+    return asyncio.run(attempt())
+
+
+def test_an_answer_that_is_no_text_is_one_that_does_not_count(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The object then goes through the hub, as with a target that does not answer."""
+
+    def said(self: Wire, head: object, content: object = b"") -> None:
+        text = b'{"keys":["\xff"]}' if isinstance(head, Answer) else msgspec.json.encode(head)
+        self.write(len(text).to_bytes(4, "big") + text)
+
+    monkeypatch.setattr(Wire, "send", said)
+    assert isinstance(ends_refused(scene), Unreachable)
+
+
+def test_a_list_without_an_end_ends(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of the source is not the target's to fill."""
+    monkeypatch.setattr(pages, "OBJECTS_MAX", 50)
+    count = itertools.count()
+
+    def endless(self: object, prefix: str, after: str, services: object) -> Answer:
+        key = backup_key.receipt(FLEET, "web", next(count), b"word")
+        return Answer(objects=(StoredObject(key, 1),), more=True)
+
+    monkeypatch.setattr(door_module.Door, "_page", endless)
+    assert ends_refused(scene).code == "too_many_objects"
+
+
+def test_a_page_that_comes_again_is_the_last_one(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = backup_key.receipt(FLEET, "web", 1, b"word")
+    page = Answer(objects=(StoredObject(key, 1),), more=True)
+    monkeypatch.setattr(door_module.Door, "_page", lambda *_: page)
+
+    async def listed() -> list[str]:
+        line = scene.door.line()
+        async with asyncio.timeout(PATIENCE_S):
+            found = await line.list(f"{FLEET[:16]}/web/")
+        await line.close()
+        return [one.key for one in found]
+
+    assert asyncio.run(listed()) == [key]

@@ -47,7 +47,8 @@ class Stage(Struct, frozen=True):
         return Path(self.lab.node(node)["dirs"]["data"]) / CORE / "files"
 
     def running(self, node: str) -> list[str]:
-        return sorted(self.lab.enter(node, "podman", "ps", "--quiet").ok().out.split())
+        shown = self.lab.enter(node, "podman", "ps", "--format", "{{.ID}} {{.StartedAt}}").ok().out
+        return sorted(shown.splitlines())
 
 
 @pytest.fixture(scope="module")

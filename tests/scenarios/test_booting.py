@@ -155,3 +155,18 @@ def test_what_was_removed_meanwhile_never_starts(is_removed: bool) -> None:
         assert await made.running() == ({} if is_removed else {"w1": 1})
 
     scene(notes(), story)
+
+
+def test_a_boot_that_cannot_be_told_from_another_one_counts_as_new() -> None:
+    async def story(made: Booting) -> None:
+        made.machines["w1"].link.down = AWAY
+        made.machines["w1"].hardware.booted = ""
+        for _ in range(2):
+            made.start("w1")
+            await asyncio.sleep(WAIT_S_MAX - 2)
+            assert await made.running() == {}
+            await asyncio.sleep(4)
+            assert await made.running() == {"w1": 1}
+            await made.kill("w1")
+
+    scene(notes(), story)

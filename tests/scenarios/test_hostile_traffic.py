@@ -1,40 +1,26 @@
 """A stolen hub with a key of small scope, and the public routes of services that key may not touch (A1, A5, I-02)."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
-from holdfast.model import canonical
 from holdfast.model.manifest import NodeManifest
-from holdfast.model.revision import Candidate, decode_header, digest_of, encode_header
+from holdfast.model.revision import Candidate
 from holdfast.planning.plan import Inputs, plan
 from tests.fleets.agents import Lone, PaperHub, turn
 from tests.fleets.build import ALICE, ALICE_SIGNER, edge_fleet, joined, operator_signer, sign
+from tests.fleets.forging import Edit, forged
 from tests.fleets.virtual import VirtualLoop, run
 
 CI, CI_SIGNER = operator_signer("ci", "apply", ("service.blog",))
 CAROL, CAROL_SIGNER = operator_signer("carol", "apply")
 HOST = "shop.example.test"
 FLEET = edge_fleet(("shop", "blog"), operators=(ALICE, CAROL, CI))
-Edit = Callable[[NodeManifest], NodeManifest]
 
 
 def first() -> Candidate:
     planned = plan(FLEET, None, Inputs(identities=joined(FLEET)))
     assert planned.candidate is not None
     return sign(planned.candidate, ALICE_SIGNER)
-
-
-def forged(before: Candidate, edit: Edit, signer: Any, node: str = "e1") -> Candidate:
-    """The next revision, with the manifest of the edge as `edit` makes it; the table stays as it is."""
-    header = decode_header(before.header)
-    manifest = edit(canonical.decode(before.blobs[header.manifests[node]], NodeManifest, "it"))
-    content = canonical.encode(manifest)
-    manifests = {**header.manifests, node: canonical.digest(content)}
-    after = replace(header, number=header.number + 1, parent=digest_of(before.header), manifests=manifests)
-    return sign(Candidate(encode_header(after), before.table, {**before.blobs, manifests[node]: content}), signer)
 
 
 def led_astray(old: NodeManifest) -> NodeManifest:
@@ -81,7 +67,7 @@ def test_a_key_of_another_service_moves_no_public_route_no_pin_and_no_name(edit:
         agent = await lone.turned()
         before = agent.accepting.in_force
         assert before is not None and HOST in before.edge and before.issuers and before.names
-        hub.candidates.append(forged(hub.candidates[-1], edit, CI_SIGNER))
+        hub.candidates.append(forged(hub.candidates[-1], edit, CI_SIGNER, "e1"))
         await turn(agent)
         now = agent.accepting.in_force
         assert now is not None
@@ -101,7 +87,7 @@ def test_another_pin_of_a_known_node_needs_the_grade_of_its_identity() -> None:
         agent = await lone.turned()
         before = agent.accepting.in_force
         assert before is not None
-        hub.candidates.append(forged(hub.candidates[-1], vouched_by_a_stranger, CAROL_SIGNER))
+        hub.candidates.append(forged(hub.candidates[-1], vouched_by_a_stranger, CAROL_SIGNER, "e1"))
         await turn(agent)
         assert agent.accepting.in_force is not None and agent.accepting.in_force.issuers == before.issuers
 

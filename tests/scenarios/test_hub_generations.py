@@ -16,7 +16,7 @@ from holdfast.hub.ledger.ledger_check import examine
 from holdfast.hub.ledger.restore import restore
 from holdfast.ledger import keys
 from holdfast.model import canonical
-from holdfast.model.checkin import CheckIn
+from holdfast.model.checkin import CheckIn, CheckInAnswer
 from holdfast.model.hub_generation import NAMESPACE, Generation, SignedGeneration
 from holdfast.model.principal import Principal
 from holdfast.ports.ledger_store import Transaction
@@ -207,5 +207,24 @@ def test_a_stale_hub_is_named_with_what_it_misses_and_mended_from_the_node() -> 
         newest = again.commit(small_fleet({"a": 5}, nodes=("w1",)))
         await asyncio.sleep(60)
         assert node.agent.accepting.seen == newest
+
+    play(story)
+
+
+def test_a_hub_that_names_a_generation_and_shows_none_is_one_without() -> None:
+    """A node that knows of no restore refuses no hub for one, and makes no mistake of it."""
+
+    async def story(rig: Rig, node: Node) -> None:
+        link = node.machine.link
+        honest = link.check_in
+
+        async def claims(message: CheckIn) -> CheckInAnswer:
+            answer: CheckInAnswer = await honest(message)
+            return replace(answer, hub="0" * 64, restored_hub=None)
+
+        link.check_in = claims
+        await asyncio.sleep(60)
+        assert node.codes == set() and node.kept is None
+        assert node.agent.accepting.seen == rig.head
 
     play(story)

@@ -1,11 +1,16 @@
 """Another machine under a node's name begins another audit log; what the one before said stays as evidence (H-36)."""
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 
+from holdfast.errors import HoldfastError
 from holdfast.hub.nodes.registry import fingerprint
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.audit import AuditEntry, Event, encode
+from holdfast.model.checkin import JoinRequest
+from holdfast.model.invite import SignedInvite
 from tests.fleets.desks import Puppet, Rig
 from tests.fleets.virtual import VirtualLoop, run
 
@@ -65,3 +70,40 @@ async def loop_second() -> None:
 
 def events(rig: Rig) -> list[Event]:
     return [msgspec.json.decode(line, type=AuditEntry).event for line in rig.audit.lines(0, 10_000)]
+
+
+def test_only_the_machine_that_was_the_node_learns_who_took_its_place() -> None:
+    """By the invite that it used. An invite that another key used, or that none did, proves nothing."""
+
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        old, new, third = Puppet(rig, "w1", "old"), Puppet(rig, "w1", "new"), Puppet(rig, "w1", "third")
+
+        def asks(one: Puppet, invite: SignedInvite, once: str, node: str = "w1") -> JoinRequest:
+            return JoinRequest(rig.enrolment(invite, node, one.key, once), "w1", ("worker",), "")
+
+        spent, unused = rig.invite("w1", "first"), rig.invite("w1", "unused", replaces=True, over=third.key.line)
+        assert (await rig.desk.join(old.principal, asks(old, spent, "first"), "")).accepted
+        later = rig.invite("w1", "second", replaces=True, over=old.key.line)
+        assert (await rig.desk.join(new.principal, asks(new, later, "second"), "")).accepted
+        told = await rig.desk.join(old.principal, asks(old, spent, "first"), "")
+        assert not told.accepted and told.successor == asks(new, later, "second").enrolment
+        for one, invite, once in ((third, unused, "unused"), (third, spent, "first"), (old, unused, "unused")):
+            with pytest.raises(HoldfastError):
+                await rig.desk.join(one.principal, asks(one, invite, once), "")
+        with pytest.raises(HoldfastError):
+            await rig.desk.join(third.principal, asks(old, spent, "first"), "")
+        mine = rig.invite("w2", "of w2")
+        was_w2 = replace(asks(third, mine, "of w2", "w2"), name="w2")
+        assert (await rig.desk.join(third.principal, was_w2, "")).accepted
+        again = rig.invite("w2", "w2 again", replaces=True, over=third.key.line)
+        other = Puppet(rig, "w2", "other")
+        found = await rig.desk.join(other.principal, replace(asks(other, again, "w2 again", "w2"), name="w2"), "")
+        assert found.accepted
+        with pytest.raises(HoldfastError):
+            await rig.desk.join(third.principal, replace(was_w2, name="w1"), "")
+        await rig.desk.revoke(new.principal, rig.revocation("w1", new.key.line))
+        with pytest.raises(HoldfastError):  # the machine that took its place is none of the fleet any more
+            await rig.desk.join(old.principal, asks(old, spent, "first"), "")
+
+    run(main)

@@ -16,6 +16,7 @@ from holdfast.adapters.backup_target.memory import MemoryTarget
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.agent.agent import Agent
+from holdfast.agent.keeper import Revision
 from holdfast.agent.membership import enrol
 from holdfast.errors import Corrupt, NotPermitted
 from holdfast.model import backup_key
@@ -313,8 +314,18 @@ def test_a_hub_cannot_stop_a_machine_with_a_proof_that_operators_did_not_sign() 
         assert set(DATA) <= set(scene.old.running)
         with pytest.raises(NotPermitted, match="another machine took the place of w1"):
             succession.heard(proof("6", "x"))
+        left = succession.of(_waiting(scene.old))
+        assert (left.manifest.services, left.manifest.standby, left.manifest.handover) == ({}, {}, {})
+        assert left.awaited == {}, "nor does it take in data that was on its way here"
 
     play(story)
+
+
+def _waiting(one: Any) -> Revision:
+    """What it accepted, with a service that waits for its data."""
+    found = one.built.agent.accepting.in_force
+    entry = next(iter(found.services.values()))
+    return Revision(9, found, None, None, {}, {"service.diary": entry})  # type: ignore[arg-type]
 
 
 def test_data_of_a_disk_that_outlived_the_machine_is_set_aside_only_if_the_operator_says_so() -> None:

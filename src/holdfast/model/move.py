@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from holdfast.model import canonical
 from holdfast.model.backup_key import BackupKey
 
 NAMESPACE = "holdfast-move"
@@ -12,6 +13,10 @@ KEY_BYTES_MAX = 4096
 WORD_BYTES_MAX = 64 * 1024
 EPOCH, READY = 10_000, 5_000  # the number of a word: its epoch, then passes, then what the target says
 LAST = READY - 1  # the number of the last word of each side
+TIME_MAX_S = 253_402_300_799.0  # the end of the year 9999
+
+Count = Annotated[int, Meta(ge=0, le=canonical.INT_MAX)]
+Number = Annotated[int, Meta(ge=0, le=LAST)]
 
 
 def epoch_of(key: BackupKey) -> int:
@@ -56,7 +61,7 @@ class Peer(Struct, frozen=True, forbid_unknown_fields=True):
 class Decided(Struct, frozen=True, forbid_unknown_fields=True):
     """Of one schedule: up to when its minutes were decided on the source. The target goes on from there."""
 
-    decided_s: float
+    decided_s: Annotated[float, Meta(ge=0, le=TIME_MAX_S)]
     cron: str
     timezone: str
 
@@ -68,17 +73,17 @@ class Pass(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     format: int
     fleet: str
     service: str
-    epoch: int
+    epoch: Count
     source: str
     target: str
-    number: int
-    manifest: str  # digest as stored
-    files: int
-    size_bytes: int
-    new_bytes: int
+    number: Number
+    manifest: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$(?!\n)")]  # digest as stored; "" if there is no pass
+    files: Count
+    size_bytes: Count
+    new_bytes: Count
     is_last: bool = False
     deployment: str = ""  # that wrote the data
-    revision: int = 0
+    revision: Count = 0
     schedules: dict[str, Decided] = {}  # by name
     held: bool = False  # an order had stopped the service
     untaken: bool = False  # the source never had the data: it is where the move before took it from. There is no pass
@@ -91,9 +96,9 @@ class Ready(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     format: int
     fleet: str
     service: str
-    epoch: int
+    epoch: Count
     target: str
-    number: int
+    number: Number
     has_all: bool = False
 
 

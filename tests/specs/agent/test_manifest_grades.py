@@ -1,6 +1,9 @@
 """What a node makes of one revision, as a pure question: shape, protection, policies, who must have signed."""
 
+from typing import Any
+
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.agent.acceptance import approvals
@@ -10,6 +13,7 @@ from holdfast.errors import Corrupt
 from holdfast.model import canonical
 from holdfast.model.fleet import AlertTarget, Component, FleetDocument, Node, Service, Volume
 from holdfast.model.manifest import NodeManifest
+from holdfast.model.move import Move
 from holdfast.model.revision import Entry, Tombstone
 from holdfast.model.rules import NEWEST, Rules
 from holdfast.model.trust import Trust
@@ -200,3 +204,47 @@ def test_what_cannot_be_read_any_more_approves_no_way_back() -> None:
     lost = owned("1:1")
     kept = {digest: content for digest, content in CONTENTS.items() if digest != lost.digest}
     assert approved(lost, owned("2:2"), ALICE, kept) == ("owner=2:2 book",)
+
+
+# ---- data that this node hands over
+
+
+def handing(name: str = "service.web", **changed: Any) -> NodeManifest:
+    there = replace(WHOLE.services[name], node="w2", epoch=2, move=Move("w1"))
+    return replace(without(name), handover={name: replace(there, **changed)})
+
+
+def test_data_is_handed_over_for_signers_who_may_place_the_service_there() -> None:
+    own, _ = operator_signer("own", "apply", ("service.web",))
+    tied, _ = operator_signer("tied", "apply", ("service.web", "node:w1"))
+    other, _ = operator_signer("other", "apply", ("service.db",))
+    trust = Trust((ALICE, CAROL, own, tied, other))
+
+    def followed(after: NodeManifest, signer: object) -> dict[str, Entry]:
+        found = judge(Followed(WHOLE, WHOLE), after, [((key(signer),), trust)], CONTENTS, 2, 0.0).in_force
+        assert found is not None
+        return found.handover
+
+    for signer in (CAROL, own):
+        assert set(followed(handing(), signer)) == {"service.web"}
+    assert followed(handing(), tied) == {}, "not at w2"
+    assert followed(handing(), other) == {}, "another service"
+    assert followed(handing("service.db"), CAROL) == {}, "it is protected, so it stays, and is not handed over"
+    assert set(followed(handing("service.db"), ALICE)) == {"service.db"}
+
+
+def test_a_handover_that_was_not_followed_is_not_followed_by_a_revision_that_does_not_touch_it() -> None:
+    tied, _ = operator_signer("tied", "apply", ("service.web", "node:w1"))
+    trust = Trust((ALICE, CAROL, tied))
+    first = judge(Followed(WHOLE, WHOLE), handing(), [((key(tied),), trust)], CONTENTS, 2, 0.0)
+    again = judge(first, handing(), [((key(CAROL),), trust)], CONTENTS, 3, 0.0)
+    assert again.in_force is not None and again.in_force.handover == {}
+
+
+@pytest.mark.parametrize(
+    "changed", [{"node": "w1"}, {"move": UNSET}, {"move": Move("w2")}, {"move": Move("w3", back=True)}]
+)
+def test_what_this_node_does_not_hand_over_is_not_in_that_list(changed: dict[str, Any]) -> None:
+    read_manifest(canonical.encode(handing()), FLEET_ID, "w1")
+    with pytest.raises(Corrupt, match="hands over"):
+        read_manifest(canonical.encode(handing(**changed)), FLEET_ID, "w1")

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from holdfast.agent.acceptance import route_grades
 from holdfast.model.fleet import Grade
 from holdfast.model.manifest import Named, NodeManifest
+from holdfast.model.move import Move, Peer
 from holdfast.model.revision import Entry
 from holdfast.model.route import EdgeRoute
 
@@ -121,3 +122,55 @@ def test_what_an_earlier_revision_was_refused_stays_refused_until_one_changes_it
     again = replace(BEFORE, edge={**BEFORE.edge, "shop.example.test": route("shop", "w7")})
     assert judged(again, "service.shop", said=said).edge == again.edge
     assert set(route_grades.differing(said, BEFORE)) == {"edge.shop.example.test"}
+
+
+# ---- peers: nodes that data goes to and comes from
+
+KEY, OTHER = Peer("ssh-ed25519 of-w2", "100.64.0.2"), Peer("ssh-ed25519 of-another", "100.64.0.2")
+
+
+def handing(*services: str, peer: Peer | None = KEY) -> NodeManifest:
+    """w1 hands these over to w2."""
+    moving = {f"service.{name}": Entry(DIGEST, "w2", 2, move=Move("w1")) for name in services}
+    return replace(BEFORE, handover=moving, peers={"w2": peer} if peer is not None else {})
+
+
+def peers_of(old: NodeManifest, after: NodeManifest, *scope: str, grade: Grade = "apply") -> dict[str, Peer]:
+    def lacking(covers: Sequence[str], wanted: Grade) -> str | None:
+        lower = wanted != "apply" and grade == "apply"
+        return "not signed for" if lower or any(one not in scope for one in covers) else None
+
+    return route_grades.judge(old, old, after, lacking).peers
+
+
+def test_a_move_brings_its_peer_and_its_end_takes_it_away() -> None:
+    assert peers_of(BEFORE, handing("web"), "service.web") == {"w2": KEY}
+    assert peers_of(handing("web"), BEFORE, "service.web") == {}
+    assert peers_of(BEFORE, handing("web"), "service.shop") == {}
+    assert peers_of(handing("web"), BEFORE, "service.shop") == {"w2": KEY}
+
+
+def test_the_peer_of_several_services_is_brought_by_the_signers_of_all() -> None:
+    both = handing("shop", "web")
+    assert peers_of(BEFORE, both, "service.web") == {}
+    assert peers_of(BEFORE, both, "service.web", "service.shop") == {"w2": KEY}
+
+
+def test_a_backup_that_came_from_a_node_makes_no_peer_of_it() -> None:
+    here = Entry(DIGEST, "w1", 2, move=Move("w2", backup="0" * 64))
+    old = replace(BEFORE, services={"service.shop": here})
+    assert peers_of(old, replace(handing("web"), services=old.services), "service.web") == {"w2": KEY}
+
+
+def test_a_known_peer_changes_with_the_grade_of_its_key_and_moves_with_its_node() -> None:
+    one = handing("web")
+    assert peers_of(one, handing("web", peer=OTHER), "service.web", "node.w2") == {"w2": KEY}
+    assert peers_of(one, handing("web", peer=OTHER), "node.w2", grade="destroy") == {"w2": OTHER}
+    moved = replace(KEY, address="100.64.0.9")
+    assert peers_of(one, handing("web", peer=moved), "service.web") == {"w2": KEY}
+    assert peers_of(one, handing("web", peer=moved), "node.w2") == {"w2": moved}
+
+
+def test_a_new_move_uses_neither_of_two_keys_of_which_one_was_not_signed_for_it() -> None:
+    assert peers_of(handing("shop", peer=OTHER), handing("shop", "web"), "service.web") == {}
+    assert peers_of(handing("shop", peer=OTHER), handing("shop", "web"), "node.w2", grade="destroy") == {"w2": KEY}

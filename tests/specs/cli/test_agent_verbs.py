@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from holdfast.agent import membership
 from holdfast.cli import main
 from holdfast.cli.agent import agent_check, agent_journal
 from holdfast.cli.terminal import Terminal
 from holdfast.model.invite import JoinToken, encode_token
 from holdfast.model.journal import JournalEntry, Operation
 from holdfast.model.order import OrderResult
-from holdfast.model.revision import Head
+from holdfast.model.revision import NO_HEAD, Head
 from holdfast.wiring import cli as wiring
 from tests.fleets.enrolments import OTHER_KEY, invite, signed_invite
 
@@ -120,3 +121,39 @@ def test_the_command_that_follows_a_join_can_be_pasted(tmp_path: Path) -> None:
     (state / "identity.json").write_text(json.dumps({**remembered(state), "joined": True}))
     ran = Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state))
     assert ran.err.splitlines()[-1] == f"Next: holdfast agent run --state-dir '{state}'"
+
+
+REPLACING = replace(TOKEN, invite=signed_invite(invite(replaces=True, over=OTHER_KEY.line)))
+
+
+def test_replace_counts_also_when_the_join_is_repeated_with_it(tmp_path: Path) -> None:
+    """Else the machine begins the services of the lost one with nothing."""
+    state, text = tmp_path / "agent", encode_token(REPLACING)
+    Ran("agent", "join", text, "--replace", "w1", "--state-dir", str(tmp_path / "at once"))
+    assert remembered(tmp_path / "at once")["restores"] is True
+    Ran("agent", "join", text, "--state-dir", str(state))
+    assert "restores" not in remembered(state)
+    for _ in range(2):
+        Ran("agent", "join", text, "--replace", "w1", "--state-dir", str(state))
+        assert remembered(state)["restores"] is True
+    Ran("agent", "join", text, "--state-dir", str(state))
+    assert remembered(state)["restores"] is True
+
+
+def joined_without_replace(state: Path, accepted: Head) -> Ran:
+    text = encode_token(REPLACING)
+    Ran("agent", "join", text, "--state-dir", str(state))
+    known = membership.decode((state / "identity.json").read_bytes(), "it")
+    (state / "identity.json").write_bytes(membership.encode(replace(known, joined=True, accepted=accepted)))
+    return Ran("agent", "join", text, "--replace", "w1", "--state-dir", str(state))
+
+
+def test_a_machine_that_joined_and_has_not_begun_takes_the_flag(tmp_path: Path) -> None:
+    ran = joined_without_replace(tmp_path / "agent", NO_HEAD)
+    assert ran.code == 0 and remembered(tmp_path / "agent")["restores"] is True
+
+
+def test_a_machine_that_has_begun_without_the_flag_says_so(tmp_path: Path) -> None:
+    ran = joined_without_replace(tmp_path / "agent", Head(3, "a" * 64))
+    assert ran.code == 5 and "holdfast migrate --all --from w1 --to w1 --force" in ran.err
+    assert "restores" not in remembered(tmp_path / "agent")

@@ -109,3 +109,14 @@ def test_ctrl_c_names_a_way_back_that_moves_the_data_back_n70(tmp_path: Path) ->
             assert verdict.interrupted(head, without, args).endswith("The same command follows it")
 
     scene(tmp_path, story)
+
+
+def test_data_that_the_service_uses_is_not_brought_back(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        commits(rig, 1)
+        home = {"w1": w1, "w2": w2}[str(entry(rig).node)]
+        reports(home, retired=(COPY,))
+        trouble = box.fails(3, "retired", "restore", "web", "--yes")
+        assert trouble["code"] == "still_applied" and "holdfast ps web" in trouble["remedy"]
+
+    scene(tmp_path, story)

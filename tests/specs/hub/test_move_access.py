@@ -7,7 +7,7 @@ import pytest
 from msgspec import json
 
 from holdfast.adapters.backup_target.memory_objects import MemoryObjects
-from holdfast.errors import Conflict, HoldfastError, Invalid, NotPermitted
+from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted
 from holdfast.hub.backups.store import BackupStore
 from holdfast.hub.http.handlers.moves import ROUTES, Moves
 from holdfast.hub.http.request import Request
@@ -15,11 +15,14 @@ from holdfast.hub.moves import word_rule
 from holdfast.hub.moves.sweeping import Sweeping
 from holdfast.model import backup_key
 from holdfast.model.applied import Applied
+from holdfast.model.backup_key import OBJECT_BYTES_MAX
 from holdfast.model.move import FORMAT, Ready
 from holdfast.model.principal import Principal
 from holdfast.planning.move_target import Wish
 from holdfast.planning.moving import plan_abort, plan_move
 from holdfast.planning.plan import plan
+from holdfast.ports.backup_objects import StoreRoom
+from holdfast.ports.backup_target import StoredObject
 from holdfast.trust import moves
 from holdfast.wire import codec
 from holdfast.wire.backup_messages import PresentRequest
@@ -126,6 +129,33 @@ def test_no_other_node_reads_lists_or_deletes() -> None:
     assert found.get_move(ask(TARGET, pack())) == OBJECT
 
 
+def test_only_the_source_deletes() -> None:
+    """Its closing word says for good that it handed the service over (ADR 0056): the target has no reason to delete."""
+    found = door()
+    key, content = word(SOURCE)
+    found.put_move(ask(SOURCE, key, content))
+    with pytest.raises(NotPermitted, match="may not delete"):
+        found.delete_move(ask(TARGET, key))
+    assert found.get_move(ask(SOURCE, key)) == content
+    found.delete_move(ask(SOURCE, key))
+    with pytest.raises(Invalid):
+        found.get_move(ask(SOURCE, key))
+
+
+def test_one_move_does_not_take_the_room_of_all() -> None:
+    """The disk is also that of the backups of other nodes: its last tenth is not for what one node sends."""
+    room = StoreRoom(size_bytes=1 << 40, free_bytes=100 << 30, files=0, free_files=0)
+    objects = MemoryObjects()
+    objects.room = lambda: room  # type: ignore[method-assign]
+    found = door(objects=objects)
+    held = bytes(OBJECT_BYTES_MAX)
+    key = backup_key.sealed(FLEET, "web", 2, "packs", held)
+    objects.objects[key] = held
+    objects.listed = lambda prefix: [StoredObject(key, 90 << 30)]  # type: ignore[method-assign]
+    with pytest.raises(Failed, match="last part of the disk"):
+        found.put_move(ask(SOURCE, pack(), OBJECT))
+
+
 def test_a_hub_without_a_disk_says_so() -> None:
     with pytest.raises(Conflict, match="passes no data on"):
         Moves(Hub(APPLIED), None).move_room(ask(SOURCE))  # type: ignore[arg-type]
@@ -137,7 +167,12 @@ def test_what_no_applied_move_needs_is_swept() -> None:
     Moves(Hub(APPLIED), store).put_move(ask(SOURCE, pack(), OBJECT))  # type: ignore[arg-type]
     Sweeping(store).committed(None, APPLIED)
     assert [one.key for one in objects.listed("")] == [pack()]
-    Sweeping(store).committed(APPLIED, after(plan_abort("web", APPLIED), APPLIED))
+    key, content = word(SOURCE)
+    Moves(Hub(APPLIED), store).put_move(ask(SOURCE, key, content))  # type: ignore[arg-type]
+    back = after(plan_abort("web", APPLIED), APPLIED)
+    Sweeping(store).committed(APPLIED, back)
+    assert [one.key for one in objects.listed("")] == [key], "what the source said: it may have been put back since"
+    Sweeping(store).committed(back, after(plan_move(Wish("web", TARGET), back, {}), back))
     assert objects.listed("") == []
 
 

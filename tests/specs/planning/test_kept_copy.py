@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.errors import Conflict
+from holdfast.model.applied import Applied
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.move import Move
 from holdfast.model.revision import Entry, Table, decode_table
@@ -62,3 +63,53 @@ def test_an_older_agent_cannot_read_it_and_there_is_nothing_to_take_back() -> No
     )
     with pytest.raises(Conflict, match="is not being moved"):
         plan_abort("d", replace(BASE, table=table))
+
+
+THIRD = "w9"
+
+
+@pytest.mark.parametrize(
+    ("move", "why"),
+    [
+        ({"source": THIRD}, "the table has it move from"),
+        ({"source": OTHER}, "the table has it move from"),
+        ({"source": THIRD, "kept": True}, "the table has it move from"),
+        ({"source": THIRD, "backup": "c" * 64}, "the table has it move from"),
+        ({"back": True}, "could take back"),
+        ({"key": b"k"}, "a key and no backup"),
+    ],
+)
+def test_a_move_says_where_the_data_is_and_what_it_begins_with(move: dict[str, object], why: str) -> None:
+    """A hub and a second operator judge it by the table alone."""
+    with pytest.raises(Unsound, match=why):
+        stepped(**move)
+
+
+def test_only_the_last_handover_is_taken_back_and_only_to_its_source() -> None:
+    worker = next(n for n in BASE.table.of_kind("node") if n != HOME and "worker" in BASE.node(n).roles)
+    entry = replace(BASE.table.entries["service.d"], node=worker, epoch=2, move=Move(HOME))
+    moved = replace(BASE, table=Table({**BASE.table.entries, "service.d": entry}, BASE.table.tombstones))
+
+    def back(to: str, now: Applied, **move: object) -> None:
+        was = now.table.entries["service.d"]
+        again = replace(was, node=to, epoch=was.epoch + 1, move=Move(**{"source": str(was.node), **move}))  # type: ignore[arg-type]
+        table = Table({**now.table.entries, "service.d": again}, now.table.tombstones)
+        judge(now.table, table, now.contents, now.contents, 3)
+
+    back(HOME, moved, back=True)
+    for was in (
+        replace(entry, move=Move(HOME, backup="c" * 64)),
+        replace(entry, move=Move(HOME, kept=True)),
+        replace(entry, move=Move(HOME, back=True)),
+        replace(entry, move=Move(THIRD)),
+    ):
+        table = Table({**moved.table.entries, "service.d": was}, moved.table.tombstones)
+        with pytest.raises(Unsound, match="could take back"):
+            back(HOME, replace(moved, table=table), back=True)
+
+
+def test_a_service_that_does_not_move_has_no_new_move() -> None:
+    entry = BASE.table.entries["service.d"]
+    table = Table({**BASE.table.entries, "service.d": replace(entry, move=Move(OTHER))}, BASE.table.tombstones)
+    with pytest.raises(Unsound, match="which does not move"):
+        judge(BASE.table, table, BASE.contents, BASE.contents, 2)

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.errors import Corrupt
-from holdfast.model.move import FORMAT, Pass, Ready
+from holdfast.model.move import FORMAT, LAST, Decided, Pass, Ready
 from holdfast.trust import moves
 from tests.fleets.desks import key_of
 
@@ -33,6 +33,24 @@ def test_a_pass_of_another_move_is_refused(other: dict[str, object]) -> None:
 def test_a_word_of_the_target_about_another_move_is_refused(other: dict[str, object]) -> None:
     with pytest.raises(Corrupt):
         moves.ready(moves.sign(TARGET, replace(READY, **other)), READY, TARGET.line)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"number": -1}, {"number": LAST + 1}, {"revision": -1}, {"revision": 1 << 60}, {"files": -1},
+        {"size_bytes": -1}, {"new_bytes": 1 << 60}, {"manifest": "../x"},
+        {"schedules": {"nightly": Decided(-1e300, "0 3 * * *", "UTC")}},
+        {"schedules": {"nightly": Decided(1e300, "0 3 * * *", "UTC")}},
+    ],
+)  # fmt: skip
+def test_a_number_that_no_node_has_is_refused(other: dict[str, object]) -> None:
+    """The target notes these: a time before all calendars would end its schedules, also those of other services."""
+    with pytest.raises(Corrupt):
+        moves.passed(moves.sign(SOURCE, replace(PASS, **other)), PASS, SOURCE.line)
+    if "number" in other:
+        with pytest.raises(Corrupt):
+            moves.ready(moves.sign(TARGET, replace(READY, **other)), READY, TARGET.line)
 
 
 def test_a_word_that_another_key_signed_or_that_was_changed_is_refused() -> None:

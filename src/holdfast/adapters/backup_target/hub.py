@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.adapters.backup_target import troubles
+from holdfast.adapters.backup_target import pages, troubles
 from holdfast.adapters.fleet_link.signed_requests import MESSAGE_BYTES_MAX
 from holdfast.errors import Corrupt, HoldfastError, Limited
 from holdfast.model import backup_key
@@ -73,13 +73,11 @@ class HubTarget:
         return found & set(wanted)
 
     async def list(self, prefix: str) -> Sequence[StoredObject]:
-        found: list[StoredObject] = []
-        backup_key.check_prefix(prefix)
-        while True:
-            page = await self._patiently(partial(self._page, prefix, found[-1].key if found else ""))
-            found += [one for one in page.objects if one.key.startswith(prefix) and backup_key.is_key(one.key)]
-            if not page.more or not page.objects:
-                return found
+        async def page(after: str) -> pages.Page:
+            found = await self._patiently(partial(self._page, prefix, after))
+            return found.objects, found.more
+
+        return await pages.listed(prefix, page)
 
     async def delete(self, key: str, proof: Prunable) -> None:
         if proof.key != key:

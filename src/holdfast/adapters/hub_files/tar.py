@@ -151,12 +151,20 @@ def _member(name: str, size: int, made_s: int) -> tarfile.TarInfo:
 
 
 class _Plain(tarfile.TarInfo):
-    """Headers that carry data are read into memory by tarfile: one of ours has the size of a large member, no more."""
+    """tarfile reads more than data into memory: headers that carry data, and lists of the pieces of sparse files. One
+    of ours has a header with the size of a large member, no more."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> Self:
-        if self.type not in tarfile.REGULAR_TYPES and self.size > HEADER_BYTES_MAX:
+        if self.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.XHDTYPE):
+            raise tarfile.ReadError(f"a member of type {self.type!r}")
+        if self.type == tarfile.XHDTYPE and self.size > HEADER_BYTES_MAX:
             raise tarfile.ReadError(f"a header of {self.size:,} bytes")
         return super()._proc_member(tar)  # type: ignore[misc,no-any-return]
+
+    def _refuse_sparse(self, *_: object) -> None:
+        raise tarfile.ReadError("a sparse file")
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
 
 def _unpacked(content: IO[bytes], folder: str) -> About:
@@ -164,7 +172,7 @@ def _unpacked(content: IO[bytes], folder: str) -> About:
     try:
         with tarfile.open(fileobj=cast(IO[bytes], reader), mode="r|", tarinfo=_Plain) as tar:
             return _members(tar, folder)
-    except (tarfile.TarError, zstandard.ZstdError, EOFError) as trouble:
+    except (tarfile.TarError, zstandard.ZstdError, EOFError, RecursionError) as trouble:
         raise damaged(str(trouble) or type(trouble).__name__) from trouble
 
 

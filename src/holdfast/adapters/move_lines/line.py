@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Collection, Sequence
 
-from holdfast.adapters.backup_target import troubles
+from holdfast.adapters.backup_target import pages, troubles
 from holdfast.adapters.backup_target.blocking import Blocking, Silent
 from holdfast.adapters.move_lines import wire
 from holdfast.adapters.move_lines.wire import Answer, Ask, Wire
@@ -54,13 +54,11 @@ class Line:
         return found & set(wanted)
 
     async def list(self, prefix: str) -> Sequence[StoredObject]:
-        found: list[StoredObject] = []
-        backup_key.check_prefix(prefix)
-        while True:
-            page, _ = await self._ask(QUESTION_S, Ask("list", prefix, after=found[-1].key if found else ""))
-            found += [one for one in page.objects if one.key.startswith(prefix) and backup_key.is_key(one.key)]
-            if not page.more or not page.objects:
-                return found
+        async def page(after: str) -> pages.Page:
+            answer, _ = await self._ask(QUESTION_S, Ask("list", prefix, after=after))
+            return answer.objects, answer.more
+
+        return await pages.listed(prefix, page)
 
     async def delete(self, key: str, proof: Prunable) -> None:
         if proof.key != key:

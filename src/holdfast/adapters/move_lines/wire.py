@@ -76,7 +76,7 @@ class Wire:
             raise _malformed(f"a head of {length:,} bytes")
         try:
             return msgspec.json.decode(self.read(length), type=kind)
-        except msgspec.DecodeError as trouble:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
             raise _malformed(str(trouble)) from None
 
     def content(self, size: int) -> memoryview:

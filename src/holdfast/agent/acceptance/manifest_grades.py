@@ -73,11 +73,11 @@ def judge(
         None if rules == "first" else demanded.naming(before, table, contents),
     )
     for place, why in reach.refused.items():
-        grade = "destroy" if place.startswith("issuer.") else "apply"
+        grade = "destroy" if place.startswith(("issuer.", "peer.")) else "apply"
         parked[place] = standing.parked.get(place) or noted(place, grade, why, now_s)
     handover = demanded.handed_over(standing, after, parked, lambda covers: _lacking(covers, "apply", witnesses))
     in_force = msgspec.structs.replace(
-        in_force, edge=reach.edge, issuers=reach.issuers, names=reach.names, handover=handover
+        in_force, edge=reach.edge, issuers=reach.issuers, names=reach.names, peers=reach.peers, handover=handover
     )
     followed = entries(in_force)
     stones = {a: s for a, s in tombstones(before, followed, number).items() if kind_of(a) == "service"}

@@ -1,16 +1,18 @@
-"""Which changed routes, names and authorities of a manifest this node follows: each by the scope of its signers. Pure.
+"""Which changed routes, names, authorities and peers of a manifest this node follows: each by the scope of its signers.
+Pure.
 
 A hub re-checks this before it commits; here it is asked again, because a hub is believed nothing. Otherwise an operator
-who may sign for one service could, with the hub's help, point another service's name to their own.
+who may sign for one service could, with the hub's help, point another service's name or its moving data to their own.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from holdfast.model.fleet import Grade, Settings
 from holdfast.model.manifest import Named, NodeManifest
+from holdfast.model.move import Peer
 from holdfast.model.route import EdgeRoute
 from holdfast.planning.bounds import NAME, is_own
 
@@ -22,11 +24,13 @@ Lacking = Callable[[Sequence[str], Grade], str | None]  # why signers do not suf
 
 
 class Reach(Struct, frozen=True):
-    """What is followed, and why the rest is not, by what it is about: `edge.NAME`, `name.SERVICE`, `issuer.NODE`."""
+    """What is followed, and why the rest is not, by what it is about: `edge.NAME`, `name.SERVICE`, `issuer.NODE`,
+    `peer.NODE`."""
 
     edge: dict[str, EdgeRoute]
     issuers: dict[str, bytes]
     names: dict[str, Named]
+    peers: dict[str, Peer]
     refused: dict[str, str]
 
 
@@ -76,8 +80,17 @@ def judge(
     issuers = kept(
         "issuer", lambda manifest: manifest.issuers, lambda node, before, now: _led_to(node, before, now, old, edge)
     )
+    moving = _moving(old)
+    peers = kept(
+        "peer",
+        lambda manifest: manifest.peers,
+        lambda node, before, now: _met(node, before, now, moving | _moving(after), lacking),
+    )
+    for node, _, _ in _moving(after) - moving:
+        if f"peer.{node}" in refused:  # neither the key before nor this one was signed for this move
+            peers.pop(node, None)
     names = _unshared(names, dict(old.names) if old is not None else {}, refused)
-    return Reach(edge, issuers, names, refused)
+    return Reach(edge, issuers, names, peers, refused)
 
 
 def _unshared(names: dict[str, Named], before: Mapping[str, Named], refused: dict[str, str]) -> dict[str, Named]:
@@ -118,11 +131,37 @@ def _led_to(
         yield (f"node.{node}",), "destroy"
 
 
+def _moving(manifest: NodeManifest | None) -> set[tuple[str, str, int]]:
+    """Node, service and epoch of each move that this node takes part in."""
+    if manifest is None:
+        return set()
+    out = {(str(one.node), address, one.epoch) for address, one in manifest.handover.items()}
+    moved = ((address, one, one.move) for address, one in manifest.services.items() if one.move is not UNSET)
+    return out | {(move.source, address, one.epoch) for address, one, move in moved if move.hands_over}
+
+
+def _met(
+    node: str, before: Peer | None, now: Peer | None, moving: Set[tuple[str, str, int]], lacking: Lacking
+) -> Iterator[Need]:
+    """The signers of all moves from or to a node also bring its key. A known key is changed by the grade that changes
+    it: data that moves is sealed to it."""
+    if lacking((f"node.{node}",), "destroy") is None:
+        return
+    services = [address for other, address, _ in moving if other == node]
+    if before is not None and now is not None and before.key == now.key:
+        yield (f"node.{node}",), "apply"
+    elif (before is not None and now is not None) or not services:
+        yield (f"node.{node}",), "destroy"
+    else:
+        yield from (((address,), "apply") for address in services)
+
+
 def differing(wanted: NodeManifest, in_force: NodeManifest) -> Iterator[str]:
     for kind, one, other in (
         ("edge", wanted.edge, in_force.edge),
         ("issuer", wanted.issuers, in_force.issuers),
         ("name", wanted.names, in_force.names),
+        ("peer", wanted.peers, in_force.peers),
     ):
         found: Mapping[str, object] = one
         have: Mapping[str, object] = other

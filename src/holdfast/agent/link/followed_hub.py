@@ -57,9 +57,9 @@ class FollowedHub:
             self._agreed()
             return
         # A hub that is ahead may have been restored by an operator whom this node learns of with the next revision.
-        if said is None and shown is not None and (own is None or answer.head.number > self._accepting.seen.number):
+        is_ahead = shown is not None and answer.head.number > self._accepting.seen.number
+        if own is None or (said is None and is_ahead):
             return
-        assert own is not None, "without a generation of its own a node refuses no hub for one"
         self._is_older = True
         mine = hub_generation.decode(own.generation)
         self._findings.add(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec import UNSET, Struct
 
 from holdfast.agent.keeper import Revision
+from holdfast.errors import Failed
 from holdfast.model.move import Move, Peer
 from holdfast.model.revision import Entry
 
@@ -23,6 +24,18 @@ class Moving(Struct, frozen=True):
     @property
     def epoch(self) -> int:
         return self.entry.epoch
+
+
+def known_peer(moving: Moving, other: str) -> Peer:
+    """`other`: the node at the other end."""
+    if moving.peer is None:
+        raise Failed(
+            f"the revision has no key of {other} that was signed for the move of {moving.service}",
+            remedy=f"`holdfast migrate {moving.service} --abort`; "
+            "`holdfast migrate --help` shows how it moves with a backup",
+            code="no_peer",
+        )
+    return moving.peer
 
 
 class Declarations:

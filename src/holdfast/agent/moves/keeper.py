@@ -117,7 +117,7 @@ class Moves:
             except HoldfastError as trouble:
                 self._met(moving, trouble, address)
             except OSError as trouble:
-                again = "wait: it is tried again; `holdfast logs` of the agent has more"
+                again = "wait: it is tried again; if it stays, look at the disk of this node (`df -h` shows its room)"
                 self._met(moving, Failed(f"{address}: {trouble}", remedy=again, code="move"), address)
             except Exception as mistake:
                 self._keeping.mistake(mistake, at=address)

@@ -20,6 +20,7 @@ from holdfast.errors import Conflict, Corrupt, Invalid, Unreachable
 from holdfast.model import ssh_key
 from holdfast.model.checkin import JoinAnswer, JoinRequest
 from holdfast.model.invite import TOKEN_CHARS_MAX, JoinToken, decode_invite, decode_token
+from holdfast.model.revision import NO_HEAD
 from holdfast.ports.identity_key import IdentityKey
 
 DETAILS = """\
@@ -138,6 +139,8 @@ def prepare(
             code="already_exists",
         )
     if known is not None and known.joined and members.same_invite(known.enrolment, token):
+        if restores and not known.restores:
+            known = _restoring(known, state_dir, home, box)
         return known, existing_key(known, state_dir, home)
     with home.lock():
         had_key = home.existing_key() is not None
@@ -145,12 +148,32 @@ def prepare(
         if known is not None and had_key and members.same_invite(known.enrolment, token):
             # Not joined yet, so the newest token decides where the hub is: the first one may have been damaged.
             member = replace(
-                known, hub=token.hub, hub_key=token.hub_key, head=token.head, address=address or known.address
+                known,
+                hub=token.hub,
+                hub_key=token.hub_key,
+                head=token.head,
+                address=address or known.address,
+                restores=restores or known.restores,
             )
         else:
             member = members.enrol(token, home.once(token.once), key, box.clock.now_s(), address, restores)
         agent_state.write(state_dir, member, box)
     return member, key
+
+
+def _restoring(known: Membership, state_dir: str, home: AgentHome, box: Toolbox) -> Membership:
+    """It joined without --replace. The flag counts for the first revision that the agent accepts."""
+    if known.accepted != NO_HEAD:
+        again = f"holdfast migrate --all --from {known.node} --to {known.node} --force"
+        raise Conflict(
+            f"this machine joined without --replace, and began the services of {known.node} with what it had",
+            remedy=f"`{again}` sets that data aside and starts them with their backups",
+            code="already_begun",
+        )
+    with home.lock():
+        member = replace(known, restores=True)
+        agent_state.write(state_dir, member, box)
+    return member
 
 
 def existing_key(member: Membership, state_dir: str, home: AgentHome) -> IdentityKey:

@@ -27,7 +27,7 @@ def fleet(args: Namespace, box: Toolbox, command: str) -> Digest:
     lock = session.heads(args, box).lock()
     if lock is None:
         raise Invalid(
-            f"nothing says which fleet this hub is of: there is no fleet.lock in {args.fleet}",
+            f"the fleet of this hub is not known here: there is no fleet.lock in {args.fleet}",
             remedy=f"{command} --fleet DIR; or --trust FINGERPRINT instead of --fleet",
             code="fleet_unproven",
         )

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from argparse import Namespace
-from datetime import UTC, datetime
 from shlex import quote
 from tempfile import TemporaryDirectory
 
@@ -103,7 +102,6 @@ def _say(one: VerifiedReceipt, path: str, args: Namespace, box: Toolbox) -> int:
     if args.json:
         box.terminal.say_raw(msgspec.json.encode({**_document(one), "file": path}).decode())
         return 0
-    made = datetime.fromtimestamp(one.receipt.made_s, UTC)
-    box.terminal.say(f"{path}: the hub as of {made:%Y-%m-%d %H:%M} UTC, {size(one.receipt.size_bytes)}.")
+    box.terminal.say(f"{path}: the hub as of {rfc3339(one.receipt.made_s)}, {size(one.receipt.size_bytes)}.")
     box.terminal.say(f"Next: holdfast hub restore {quote(path)}")
     return 0

@@ -10,10 +10,12 @@ from msgspec import UNSET, Struct
 from holdfast.cli.secrets import purposes, secret_opening
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.secrets import path_of
-from holdfast.errors import NotPermitted
+from holdfast.errors import Conflict, NotPermitted
 from holdfast.model import canonical, sealed
+from holdfast.model import purpose as purposes_of
 from holdfast.model.applied import Applied, recorded_key
-from holdfast.model.purpose import wrapped
+from holdfast.model.ids import kind_of
+from holdfast.model.purpose import Purpose, mismatch, wrapped
 from holdfast.model.revision import Entry
 from holdfast.planning import moving, replacing
 from holdfast.planning.secrets import nodes_of
@@ -70,6 +72,8 @@ def _resealed(
 
 def _sealed(name: str, digest: str, readers: set[str], applied: Applied, args: Namespace, box: Toolbox) -> bytes:
     plain = secret_opening.open_file(applied.contents[digest], name, args, box)
+    if plain.purpose is not None:
+        _check_purpose(plain.purpose, digest, applied)
     people = [str(one.recipient) for one in applied.trust.operators if one.recipient is not UNSET]
     keys = [key for one in sorted(readers) if (key := recorded_key(applied, one))]
     content = box.keys.sealer().seal(
@@ -78,6 +82,20 @@ def _sealed(name: str, digest: str, readers: set[str], applied: Applied, args: N
     if plain.purpose is not None:
         purposes.note(canonical.digest(content), plain.purpose, box)
     return content
+
+
+def _check_purpose(purpose: Purpose, digest: str, applied: Applied) -> None:
+    """A service may name the ciphertext of another one's secret. Its node cannot use it, and no other one opens it."""
+    services = ((address, one) for address, one in applied.table.entries.items() if kind_of(address) == "service")
+    used = ((address, name) for address, one in services for name, held in one.secrets.items() if held == digest)
+    for address, name in used:
+        if why := mismatch(purpose, applied.fleet_id, name, address):
+            again = purposes_of.resealed(purpose, name, address)
+            raise Conflict(
+                f"the secret {name} of {address} {why}; it is sealed to no other node",
+                remedy=f"if {address} may have it: `{again}`, then `holdfast apply`",
+                code="secret_not_for_it",
+            )
 
 
 def write(found: Resealed, args: Namespace, box: Toolbox) -> dict[str, Any]:

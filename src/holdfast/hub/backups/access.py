@@ -23,7 +23,8 @@ def keeps(applied: Applied, node: str, service: str) -> bool:
     entry = applied.table.entries.get(f"service.{service}")
     if entry is None:
         return False
-    return node == entry.node or node in entry.failover or (entry.move is not UNSET and entry.move.source == node)
+    is_source = entry.move is not UNSET and entry.move.hands_over and entry.move.source == node
+    return node == entry.node or node in entry.failover or is_source
 
 
 def nodes_with_services(applied: Applied) -> set[str]:

@@ -1,7 +1,7 @@
 """Who may put what into the mailbox of a move, by the applied revision. Pure.
 
-The source puts packs, manifests and its key; both nodes put what they signed; both read and delete. What lies here is
-never the only copy: the source keeps its data.
+The source puts packs, manifests and its key; both nodes put what they signed; both read; the source deletes. What lies
+here is never the only copy: the source keeps its data.
 """
 
 from msgspec import UNSET
@@ -41,6 +41,18 @@ def check_put(applied: Applied, principal: Principal, key: BackupKey) -> None:
     if key.kind != "receipts" and principal.name != entry.move.source:
         raise NotPermitted(
             f"{principal} may not store data of {key.service}: {entry.move.source} hands it over",
+            remedy="docs/reference/permissions.md shows who may do what",
+            code="not_your_service",
+        )
+
+
+def check_delete(applied: Applied, principal: Principal, key: BackupKey) -> None:
+    """The closing word of the source stays whatever the target asks for (ADR 0056)."""
+    move = moving(applied, principal.name, key.service).move
+    assert move is not UNSET
+    if principal.name != move.source:
+        raise NotPermitted(
+            f"{principal} may not delete objects of the move of {key.service}: {move.source} hands it over",
             remedy="docs/reference/permissions.md shows who may do what",
             code="not_your_service",
         )

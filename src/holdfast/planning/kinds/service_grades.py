@@ -8,6 +8,7 @@ from holdfast.errors import Corrupt
 from holdfast.model import dump
 from holdfast.model.fleet import Service, Snapshot, Volume
 from holdfast.model.plan import Demand
+from holdfast.model.revision import Entry
 from holdfast.planning.kinds.kind import Step, decode, destroy
 
 
@@ -20,6 +21,7 @@ def demands(step: Step) -> Iterator[Demand]:
             yield from _again(step.buried, created, step.name)
         else:
             yield from host_paths(created, step.name)
+        yield from _older_data(after)
     elif after is not None:
         if before.protect and before.node != after.node:  # on the node it leaves, a protected service is removed
             yield destroy(f"moves a protected service away from {before.node}")
@@ -31,6 +33,12 @@ def demands(step: Step) -> Iterator[Demand]:
             yield destroy(f"goes on with an older copy on {after.node}; what {before.node} wrote since stays there")
         if step.is_other_content:
             yield from service_demands(*step.documents(Service), step.name)
+
+
+def _older_data(new: Entry | None) -> Iterator[Demand]:
+    """On a node that did not have it: what the table says of the node before is not in the manifest of this one."""
+    if new is not None and new.move is not UNSET and not new.move.hands_over:
+        yield destroy(f"starts it with {new.move.origin}; what {new.move.source} wrote since stays there")
 
 
 Volumes = dict[tuple[str, str], Volume | str]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.moves.books import Books, SealedKey
-from holdfast.agent.moves.declared import Moving
+from holdfast.agent.moves.declared import Moving, known_peer
 from holdfast.agent.moves.lane_turn import in_lane
 from holdfast.agent.moves.passage import Passage
 from holdfast.model import archive_key
@@ -108,11 +108,11 @@ class MovePacking:
         known = self._books.key(moving.service, moving.epoch)
         if known is not None:
             return known
-        assert moving.peer is not None, "data is handed over to a node whose key the revision has"
+        peer = known_peer(moving, moving.target)
         await self._archiver.forget(self._place(moving.service))
         pair = self._keys.fresh()
         plain = archive_key.written(ArchiveKey(Purpose(self._fleet, moving.service, moving.epoch), pair.identity))
-        sealed = self._sealer.seal(plain, sorted((moving.peer.key, self._key.line)))
+        sealed = self._sealer.seal(plain, sorted((peer.key, self._key.line)))
         made = SealedKey(moving.epoch, pair.recipient, sealed)
         self._books.keep_key(moving.service, made)
         return made

@@ -7,7 +7,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from holdfast.agent.moves.books import Books
-from holdfast.agent.moves.declared import Moving
+from holdfast.agent.moves.declared import Moving, known_peer
 from holdfast.agent.moves.passage import Passage
 from holdfast.agent.moves.pausing import Pause
 from holdfast.agent.moves.progress import MoveProgress
@@ -58,13 +58,7 @@ class Receiving:
         self._progress.end(moving)
 
     async def _receive(self, moving: Moving) -> None:
-        if moving.peer is None:
-            raise Failed(
-                f"the revision has no key of {moving.source}, which hands {moving.service} over",
-                remedy=f"`holdfast migrate {moving.service} --abort`; "
-                "`holdfast migrate --help` shows how it moves with a backup",
-                code="no_peer",
-            )
+        known_peer(moving, moving.source)
         proof, word = self._arriving.landing.may_receive(moving), None
         await self.begin(moving)
         await self._say_again(moving)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Conflict
+from holdfast.hub.backups.access import nodes_with_services
 from holdfast.hub.http.handlers import objects
 from holdfast.hub.http.operation import NODES, Operation
 from holdfast.hub.moves import access
@@ -15,6 +16,7 @@ from holdfast.wire.backup_messages import PART_BYTES, ObjectDeleted, ObjectTaken
 if TYPE_CHECKING:
     from holdfast.hub.backups.store import BackupStore
     from holdfast.hub.http.request import Request
+    from holdfast.model.applied import Applied
     from holdfast.model.backup_key import BackupKey
     from holdfast.ports.hub_link import HubLink
 
@@ -33,8 +35,9 @@ class Moves:
         self._may_put(request)
 
     def put_move(self, request: Request) -> bytes:
-        key = self._may_put(request)
-        is_new = self._kept().put(key, request.body, request.principal, (key.service,), 1)
+        key, applied = self._may_put(request)
+        nodes = len(nodes_with_services(applied) | {request.principal.name})
+        is_new = self._kept().put(key, request.body, request.principal, (key.service,), nodes)
         return codec.write(ObjectTaken(key.text, is_new))
 
     def get_move(self, request: Request) -> bytes:
@@ -55,22 +58,27 @@ class Moves:
         return objects.page(self._kept().listed(prefix), request)
 
     def delete_move(self, request: Request) -> bytes:
-        key = self._may_read(request, request.query["key"])
+        key, applied = self._key(request.query["key"])
+        access.check_delete(applied, request.principal, key)
         self._kept().delete(key, request.principal)
         return codec.write(ObjectDeleted(key.text))
 
     def move_room(self, request: Request) -> bytes:
         return codec.write(self._kept().state())
 
-    def _may_put(self, request: Request) -> BackupKey:
-        key = backup_key.parse(request.query["key"])
-        access.check_put(access.check_fleet(self._hub.applied(), key.fleet), request.principal, key)
-        return key
+    def _may_put(self, request: Request) -> tuple[BackupKey, Applied]:
+        key, applied = self._key(request.query["key"])
+        access.check_put(applied, request.principal, key)
+        return key, applied
 
     def _may_read(self, request: Request, text: str) -> BackupKey:
-        key = backup_key.parse(text)
-        access.moving(access.check_fleet(self._hub.applied(), key.fleet), request.principal.name, key.service)
+        key, applied = self._key(text)
+        access.moving(applied, request.principal.name, key.service)
         return key
+
+    def _key(self, text: str) -> tuple[BackupKey, Applied]:
+        key = backup_key.parse(text)
+        return key, access.check_fleet(self._hub.applied(), key.fleet)
 
     def _kept(self) -> BackupStore:
         if self._store is None:
