@@ -30,6 +30,7 @@ from holdfast.model.trust import Trust
 from holdfast.ports.http_server import Request, Response
 from holdfast.wire import http_signature, session_header
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S, operator_signer, small_fleet
+from tests.fleets.need_net import Nothing
 
 FLEET = "f" * 64
 KEY = MemoryIdentityKey(b"n" * 32)
@@ -66,6 +67,9 @@ class Node:
     def fleet(self) -> str:
         return FLEET
 
+    def node_of(self, line: str) -> str:
+        return ""
+
     def trust(self) -> Trust | None:
         return self._trust
 
@@ -88,7 +92,7 @@ class Bench:
         self.node = Node(trusted())
         self.audit = MemoryAuditLog(self.clock)
         self.nonces = MemoryNonces(self.clock)
-        self.api = LocalApi(self.node, KEY, self.nonces, self.audit, self.clock)
+        self.api = LocalApi(self.node, Nothing(), KEY, self.nonces, self.audit, self.clock)
         self.bodies_read = 0
 
     def ask(self, asked: Request, body: bytes = b"") -> Response:
