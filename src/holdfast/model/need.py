@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from holdfast.model import canonical
 from holdfast.model.schema import AbsolutePath, Duration, NameText, OnChange, Table, Text
@@ -28,7 +28,7 @@ class Need(Table, frozen=True):
     name: NameText
     type: NameText
     provider: NameText | UnsetType = UNSET
-    params: Params = {}
+    params: Params = field(default_factory=dict)
     deliver: Deliver = Deliver()
     on_change: OnChange = "restart"
     required: bool = False
@@ -44,7 +44,7 @@ class Provides(Table, frozen=True):
     node: NameText
     type: NameText
     services: Annotated[tuple[NameText, ...], Meta(min_length=1, max_length=1000)]
-    params: Params = {}
+    params: Params = field(default_factory=dict)
     grace: Duration = "7d"
     ttl: Duration | UnsetType = UNSET
 
@@ -65,7 +65,7 @@ class Want(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
 
 
 class Pair(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """In the manifests of two nodes: `consumer` may ask `provider` for this need of this service, and for nothing else."""
+    """In the manifests of two nodes: `consumer` may ask `provider` for this need of this service, and nothing else."""
 
     service: str
     need: str
