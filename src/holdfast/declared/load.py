@@ -6,6 +6,7 @@ from holdfast.declared import (
     fleet_file,
     health,
     layout,
+    needs,
     policies,
     routes,
     secrets,
@@ -65,6 +66,7 @@ def _check_services(
     claims: dict[str, str] = {}
     checked: dict[str, Service] = {}
     nodes = {node.name: node for node in declared.file.nodes} if declared else {}
+    provided = {one.name: one for one in declared.file.provides} if declared else None
     for name, service in found.items():
         if service is None:
             continue
@@ -75,6 +77,7 @@ def _check_services(
         service_rules.check_writers(file, service, flaws)
         service_rules.check_stops(file, service, flaws)
         secrets.check_service(file, service, sealed, flaws)
+        needs.check_service(file, name, service, provided, flaws)
         service_rules.check_volumes(file, service, declared.storage_names if declared else None, flaws)
         service_rules.check_nesting(file, name, service, flaws)
         if declared:
@@ -103,6 +106,7 @@ def _fleet(
         acme=file.acme,
         dns=file.dns,
         overlay=file.overlay,
+        provides={one.name: one for one in sorted(file.provides, key=lambda one: one.name)},
     )
 
 

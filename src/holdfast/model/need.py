@@ -65,7 +65,7 @@ class Want(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
 
 
 class Pair(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """In the manifests of two nodes: `consumer` may ask `provider` for this need of this service, for nothing else."""
+    """In the manifests of two nodes: `consumer` may ask `provider` for this need of this service, and nothing else."""
 
     service: str
     need: str

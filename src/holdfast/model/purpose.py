@@ -23,8 +23,8 @@ FleetId = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
 
 
 class Purpose(Struct, frozen=True, forbid_unknown_fields=True):
-    """`addresses`, sorted: `service.web`, `alerts.phone`, `storage.nas`; newer releases also write `node.e1` and
-    `registry:HOST`."""
+    """`addresses`, sorted: `service.web`, `alerts.phone`, `storage.nas`, `provides.w1.postgres`; newer releases also
+    write `node.e1` and `registry:HOST`."""
 
     fleet: FleetId
     name: PurposeName
@@ -79,8 +79,8 @@ def resealed(purpose: Purpose | None, name: str, address: str) -> str:
     kind, _, of = address.partition(".")
     if kind == "alerts":
         return f"holdfast secret rotate {name} --keep --for alerts.{of}"
-    if kind == "storage":
-        return f"holdfast secret rotate {name} --keep --for storage.{of}"
+    if kind in ("storage", "provides"):
+        return f"holdfast secret rotate {name} --keep --for {address}"
     return f"holdfast secret rotate {name} --keep --for service.{of}"
 
 

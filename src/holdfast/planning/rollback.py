@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from holdfast.model.applied import Applied, content
 from holdfast.model.fleet import FleetDocument, Node, Service
 from holdfast.model.ids import FLEET
+from holdfast.model.need import Provides
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, Table
-from holdfast.planning import identity, overlay, secrets
+from holdfast.planning import identity, needs, overlay, secrets
 from holdfast.planning.edges import Edges, proxy_of
 from holdfast.planning.formats import NOT_ASKED
 from holdfast.planning.kinds.node import serves_names
@@ -64,6 +65,10 @@ class _Redrafted:
         self._nodes = {
             name: self._read(entry.digest, f"node.{name}", Node) for name, entry in target.of_kind("node").items()
         }
+        self._provides = {
+            name: self._read(entry.digest, f"provides.{name}", Provides)
+            for name, entry in target.of_kind("provides").items()
+        }
         cidr = self._fleet.settings.overlay_cidr
         self._addresses = overlay.addresses(self._nodes, applied.table, {}, cidr)
         self._edges = Edges(self._nodes, applied.table)
@@ -78,5 +83,6 @@ class _Redrafted:
 
     def service(self, address: str, entry: Entry) -> Entry:
         service = self._read(entry.digest, address, Service)
-        declared = replace(entry, hostnames=serving_metadata(service)[2])
+        wants = needs.wants(address[8:], service, self._provides)
+        declared = replace(entry, hostnames=serving_metadata(service)[2], wants=wants)
         return reached(address[8:], service, declared, self._fleet.settings, self._edges, must=False)[0]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from holdfast.agent.acceptance import demanded, route_grades
+from holdfast.agent.acceptance import demanded, pair_grades, route_grades
 from holdfast.agent.acceptance.manifest import OWN_FIELD, Followed, entries
 from holdfast.agent.acceptance.soundness import unsound
 from holdfast.errors import Corrupt
@@ -65,19 +65,29 @@ def judge(
     for address in _idle_policies(old, new, parked):
         del parked[address]
     in_force = _mixed(old, after, parked) if parked else after
+    handover = demanded.handed_over(standing, after, parked, lambda covers: _lacking(covers, "apply", witnesses))
+    in_force = msgspec.structs.replace(in_force, handover=handover)
+    paired = pair_grades.judge(
+        standing, after, in_force, contents, lambda covers, grade: _lacking(covers, grade, witnesses)
+    )
     reach = route_grades.judge(
         standing.in_force,
         standing.wanted,
         after,
         lambda covers, grade: _lacking(covers, grade, witnesses),
         None if rules == "first" else demanded.naming(before, table, contents),
+        paired.providers,
     )
-    for place, why in reach.refused.items():
-        grade = "destroy" if place.startswith("issuer.") else "apply"
+    for place, why in (*reach.refused.items(), *paired.refused.items()):
+        grade = "destroy" if place.startswith(("issuer.", "peer.")) else "apply"
         parked[place] = standing.parked.get(place) or noted(place, grade, why, now_s)
-    handover = demanded.handed_over(standing, after, parked, lambda covers: _lacking(covers, "apply", witnesses))
     in_force = msgspec.structs.replace(
-        in_force, edge=reach.edge, issuers=reach.issuers, names=reach.names, handover=handover
+        in_force,
+        edge=reach.edge,
+        issuers=reach.issuers,
+        names=reach.names,
+        pairs=paired.pairs,
+        peers=paired.peers,
     )
     followed = entries(in_force)
     stones = {a: s for a, s in tombstones(before, followed, number).items() if kind_of(a) == "service"}
@@ -143,4 +153,4 @@ def _kept_others(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[
 def differing(wanted: NodeManifest, in_force: NodeManifest) -> list[str]:
     one, other = entries(wanted), entries(in_force)
     apart = sorted(address for address in one.keys() | other.keys() if one.get(address) != other.get(address))
-    return [*apart, *route_grades.differing(wanted, in_force)]
+    return [*apart, *route_grades.differing(wanted, in_force), *pair_grades.differing(wanted, in_force)]

@@ -8,11 +8,12 @@ from msgspec.structs import replace
 from holdfast.model import canonical
 from holdfast.model.applied import plain
 from holdfast.model.fleet import Fleet, Service
+from holdfast.model.need import Want
 from holdfast.model.plan import FieldChange
 from holdfast.model.revision import Entry, Table
 from holdfast.model.route import PublicRoute
 from holdfast.model.secret import names_of
-from holdfast.planning import images
+from holdfast.planning import images, needs
 from holdfast.planning.documents import nameless
 from holdfast.planning.fields import differences
 from holdfast.planning.kinds import service_check, service_grades
@@ -31,6 +32,8 @@ def draft(drawing: Drawing, address: str, digest: str) -> Entry:
     entry = _placed(drawing, name, service, digest)
     if named := names_of(service):
         entry = replace(entry, secrets={one: drawing.sealed[one] for one in named if one in drawing.sealed})
+    if service.needs:
+        entry = replace(entry, wants=needs.wants(name, service, drawing.fleet.provides))
     entry, chosen = reached(name, service, entry, drawing.fleet.settings, drawing.edges)
     drawing.edged.update(chosen)
     return entry
@@ -75,6 +78,10 @@ def fields(step: Step) -> Iterator[FieldChange]:
         was_digest, is_digest = before.images.get(reference), after.images.get(reference)
         if was_digest != is_digest:
             yield FieldChange(f"image {reference}", was_digest, is_digest)
+    for name in sorted(before.wants.keys() | after.wants.keys()):
+        had, has = before.wants.get(name), after.wants.get(name)
+        if had != has:
+            yield FieldChange(f"need {name}", _want(had), _want(has))
     for name in sorted(before.secrets.keys() | after.secrets.keys()):
         was_sealed, is_sealed = before.secrets.get(name), after.secrets.get(name)
         if was_sealed != is_sealed:
@@ -87,8 +94,32 @@ def _route(route: PublicRoute | None) -> str | None:
     return f"{route.edge or 'no edge'} → {route.backend}:{route.listener} ({route.mode})"
 
 
+def _want(want: Want | None) -> str | None:
+    """With the facts: a provider that changes them changes what its consumers use."""
+    if want is None:
+        return None
+    facts = ", ".join(f"{key} {fact}" for key, fact in sorted(want.facts.items()))
+    return f"{want.type} of {want.provider} ({facts})"
+
+
 def why(before: Entry | None, after: Entry) -> str:
-    """What becomes public, moves between edges or is no longer public."""
+    """What becomes public, moves between edges or is no longer public; and who meets its needs."""
+    return "; ".join((*_reached(before, after), *_met(before, after)))
+
+
+def _met(before: Entry | None, after: Entry) -> Iterator[str]:
+    had = before.wants if before is not None else {}
+    for name in sorted(had.keys() | after.wants.keys()):
+        was, now = had.get(name), after.wants.get(name)
+        if now is None:
+            yield f"its need {name} ends"
+        elif was is None:
+            yield f"its need {name} is met by {now.provider} ({now.type})"
+        elif (was.provider, was.type) != (now.provider, now.type):
+            yield f"its need {name} is met by {now.provider} ({now.type}) in place of {was.provider} ({was.type})"
+
+
+def _reached(before: Entry | None, after: Entry) -> list[str]:
     was = before.public if before is not None else {}
     words = []
     for hostname in sorted(was.keys() | after.public.keys()):
@@ -99,7 +130,7 @@ def why(before: Entry | None, after: Entry) -> str:
             words.append(f"{hostname} becomes public on {new.edge or 'no edge yet'}")
         elif old.edge != new.edge:
             words.append(f"{hostname} moves from {old.edge or 'no edge'} to {new.edge or 'no edge'}")
-    return "; ".join(words)
+    return words
 
 
 def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:

@@ -8,7 +8,9 @@ from holdfast.errors import Corrupt
 from holdfast.model import dump
 from holdfast.model.fleet import Service, Snapshot, Volume
 from holdfast.model.plan import Demand
+from holdfast.model.revision import Entry
 from holdfast.planning.kinds.kind import Step, decode, destroy
+from holdfast.planning.providers import DATA_BEARING
 
 
 def demands(step: Step) -> Iterator[Demand]:
@@ -29,8 +31,17 @@ def demands(step: Step) -> Iterator[Demand]:
             yield destroy(f"starts it {'again ' if is_here else ''}with a backup on {after.node}; what {left}")
         if after.move is not UNSET and after.move.kept and after.move != before.move:
             yield destroy(f"goes on with an older copy on {after.node}; what {before.node} wrote since stays there")
+        yield from provider_demands(before, after)
         if step.is_other_content:
             yield from service_demands(*step.documents(Service), step.name)
+
+
+def provider_demands(before: Entry, after: Entry) -> Iterator[Demand]:
+    """The data stays with the provider that had it."""
+    for name, want in after.wants.items():
+        had = before.wants.get(name)
+        if had is not None and had.type in DATA_BEARING and (had.type, had.provider) != (want.type, want.provider):
+            yield destroy(f"has its need {name} met by another provider; its data stays on {had.provider}")
 
 
 Volumes = dict[tuple[str, str], Volume | str]
