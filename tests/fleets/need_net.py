@@ -12,11 +12,12 @@ from holdfast.wiring.agent_parts import NeedPorts
 
 
 class NeedNet:
-    """`cuts` are pairs (caller, called) without a line between them."""
+    """`cuts` are pairs (caller, called) without a line between them; `dead` are nodes whose agent does not run."""
 
     def __init__(self) -> None:
         self.grants: dict[str, Callable[[], Grants | None]] = {}
         self.cuts: set[tuple[str, str]] = set()
+        self.dead: set[str] = set()
         self.calls: list[tuple[str, str, str]] = []  # caller, called, path
         self.handler = MemoryHandler(SeededRandom("provider"))
 
@@ -39,7 +40,7 @@ class NeedLine:
     async def post(self, callee: Callee, path: str, body: bytes) -> bytes:
         self._net.calls.append((self._node, callee.node, path))
         called = self._net.grants.get(callee.node, lambda: None)()
-        if called is None or (self._node, callee.node) in self._net.cuts:
+        if called is None or callee.node in self._net.dead or (self._node, callee.node) in self._net.cuts:
             raise Unreachable(f"{callee.node} did not answer", remedy="start its agent")
         if called.node_of(self._line) != self._node:
             raise Unauthenticated("the request is refused", remedy="none", code="unknown_key")
