@@ -50,5 +50,6 @@ class NeedHandler(Protocol):
     async def enable(self, to: Grantee, by: Setting) -> None: ...
 
     async def check(self, to: Grantee, by: Setting, values: Mapping[str, str]) -> Verdict:
-        """Try the login as its user would. `refused` only if the server itself refused it."""
+        """Try the login as its user would. `refused` only if the server itself refused it; a server that is silent, or
+        refuses the administrator too, says nothing about one login: `unknown`."""
         ...
