@@ -231,7 +231,7 @@ def _permitted(who: Principal, asked: Request) -> str:
     path = CAPABILITIES if _path(asked).startswith(CAPABILITIES) else _path(asked)
     operation = ROUTES.get((asked.method, path))
     if operation is None or (who.kind == "node" and "node" not in ALLOWED[operation]):
-        raise _unknown(path)
+        raise _unknown(path, who)
     if who.kind not in ALLOWED[operation]:
         raise NotPermitted(
             f"a node gives {operation} to {' and '.join(sorted(ALLOWED[operation]))}, not to {who}",
@@ -240,10 +240,12 @@ def _permitted(who: Principal, asked: Request) -> str:
     return operation
 
 
-def _unknown(path: str) -> Invalid:
-    known = any(path == there for _, there in ROUTES)
+def _unknown(path: str, who: Principal) -> Invalid:
+    """For a node nothing exists but what its pairs are for."""
+    routes = [route for route, name in ROUTES.items() if who.kind != "node" or "node" in ALLOWED[name]]
+    known = who.kind != "node" and any(path == there for _, there in routes)
     code = "method_not_allowed" if known else "not_found"
-    ways = ", ".join(" ".join(route) for route in ROUTES)
+    ways = ", ".join(" ".join(route) for route in routes)
     return Invalid("unknown path", remedy=f"this node answers: {ways}", code=code)
 
 
