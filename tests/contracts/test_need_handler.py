@@ -364,6 +364,16 @@ def grant(by: Setting, within_s: float = 30.0) -> Mapping[str, str]:
     return asyncio.run(ProgramHandler(within_s=within_s).grant(grantee("web"), by))
 
 
+@pytest.fixture
+def groups() -> Iterator[None]:
+    """An agent that is a member of a group."""
+    before = os.getgroups()
+    os.setgroups([4])
+    yield
+    os.setgroups(before)
+
+
+@pytest.mark.usefixtures("groups")
 @pytest.mark.parametrize("network", ["off", "on"])
 def test_a_program_has_no_power_and_no_network_unless_it_is_declared_f_50(folder: Path, network: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -250,6 +250,8 @@ def test_the_process_ends_with_its_agent_and_does_nothing_without_one(server: Po
         held.execute("LOCK TABLE pg_database IN SHARE MODE")
         with agent(server, "grant", mark) as process:
             wait_until(lambda: waiting(server), "CREATE DATABASE waits")
+            (child,) = (one.pid for one in with_argument(mark) if one.pid != process.pid)
+            assert Path(f"/proc/{child}/environ").read_bytes() == b""
             process.kill()
         wait_until(lambda: with_argument(mark) == [], "it is gone")
         held.execute("ROLLBACK")
