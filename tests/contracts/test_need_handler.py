@@ -364,6 +364,16 @@ def grant(by: Setting, within_s: float = 30.0) -> Mapping[str, str]:
     return asyncio.run(ProgramHandler(within_s=within_s).grant(grantee("web"), by))
 
 
+@pytest.fixture
+def groups() -> Iterator[None]:
+    """An agent that is a member of a group."""
+    before = os.getgroups()
+    os.setgroups([4])
+    yield
+    os.setgroups(before)
+
+
+@pytest.mark.usefixtures("groups")
 @pytest.mark.parametrize("network", ["off", "on"])
 def test_a_program_has_no_power_and_no_network_unless_it_is_declared_f_50(folder: Path, network: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -466,15 +476,34 @@ def test_a_program_that_fails_is_silent(folder: Path) -> None:
 
 def test_a_program_is_killed_at_its_deadline_with_all_that_left_its_group(folder: Path) -> None:
     """Its secret is in no argument and no environment while it runs."""
-    text = "#!/bin/sh\nsetsid sh -c 'setsid sleep 4711.25 & exec sleep 4711.25' & exec sleep 4711.25\n"
+    mark = f"4711.{os.getpid()}"
+    text = f"#!/bin/sh\nsetsid sh -c 'setsid sleep {mark} & exec sleep {mark}' & exec sleep {mark}\n"
     by = program(folder, "stays", text, b"secret-canary-88")
 
     async def story() -> None:
         running = asyncio.create_task(ProgramHandler(within_s=3.0).grant(grantee("web"), by))
-        await asyncio.to_thread(wait_until, lambda: len(with_argument("4711.25")) == 3, "it runs")
+        await asyncio.to_thread(wait_until, lambda: len(with_argument(mark)) == 3, "it runs")
         assert visible("secret-canary-88") == []
         with pytest.raises(Silent, match="deadline"):
             await running
 
     asyncio.run(story())
-    wait_until(lambda: with_argument("4711.25") == [], "all of it is gone")
+    wait_until(lambda: with_argument(mark) == [], "all of it is gone")
+
+
+def test_a_job_that_is_cancelled_at_any_moment_ends_at_once(folder: Path) -> None:
+    """asyncio waits for ever for a process of its own that was cancelled while it was started."""
+    mark = f"4712.{os.getpid()}"
+    by = program(folder, "lasts", f"#!/bin/sh\nexec sleep {mark}\n")
+
+    async def story() -> None:
+        handler = ProgramHandler()
+        for delay_s in (0.0, 0.001, 0.01, 0.1, 2.0):
+            running = asyncio.create_task(handler.grant(grantee("web"), by))
+            await asyncio.sleep(delay_s)
+            running.cancel()
+            done, _ = await asyncio.wait([running], timeout=20)
+            assert done and running.cancelled()
+
+    asyncio.run(story())
+    wait_until(lambda: with_argument(mark) == [], "all of it is gone")

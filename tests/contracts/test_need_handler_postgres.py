@@ -9,17 +9,28 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
+import msgspec
 import psycopg
 import pytest
 
-from holdfast.adapters.need_handler.postgres import COMMAND, PostgresHandler
+from holdfast.adapters.need_handler.postgres import COMMAND, PostgresHandler, _work
+from holdfast.adapters.process.process import with_argument
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.errors import HoldfastError
 from holdfast.model.need import Grantee
 from holdfast.ports.need_handler import Refused, Setting, Silent
 from tests.fleets.ports import free_port
-from tests.fleets.postgres_server import ADMIN, ADMIN_PASSWORD, PostgresServer, postgres_server, visible
+from tests.fleets.postgres_server import (
+    ADMIN,
+    ADMIN_PASSWORD,
+    BOSS,
+    BOSS_PASSWORD,
+    PostgresServer,
+    postgres_server,
+    visible,
+)
 from tests.fleets.waiting import wait_until
 
 # Messages that the process sends to the server in a grant without TLS: those that change something, the end of the
@@ -91,6 +102,8 @@ def test_a_later_login_of_another_node_owns_the_same_tables(
             for setting in ("search_path = evil", "default_transaction_read_only = on", "role = none"):
                 one.execute(f"ALTER DATABASE {first['database']} SET {setting}")
         second = await handler.grant(new, by)
+        owner = "SELECT tableowner FROM pg_tables WHERE tablename = 'cart'"
+        assert server.rows(owner, database=new.resource) == [(new.resource,)]
         await handler.revoke(old, by)
         assert counts(server, old) == (0, 1, 1) and counts(server, new) == (1, 1, 1)
         with server.connected(second["user"], second["password"], second["database"]) as two:
@@ -173,7 +186,7 @@ def test_a_database_that_a_killed_process_left_to_the_server_is_taken_over(
     to = grantee("halfway")
 
     async def story() -> None:
-        with server.connected("boss", "boss-canary-5d1e77", "postgres") as held:
+        with server.connected(BOSS, BOSS_PASSWORD, "postgres") as held:
             held.execute("BEGIN")
             held.execute("LOCK TABLE pg_database IN SHARE MODE")
             first = asyncio.create_task(handler.grant(to, by))
@@ -198,24 +211,56 @@ def waiting(server: PostgresServer) -> bool:
     return bool(server.rows(asked))
 
 
-def test_no_driver_is_in_the_process_of_the_agent(server: PostgresServer) -> None:
-    script = f"""
-import asyncio, os, signal, sys
-from holdfast.adapters.need_handler.postgres import PostgresHandler
+AGENT = """
+import asyncio, sys
+from holdfast.adapters.need_handler.postgres import COMMAND, PostgresHandler
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.model.need import Grantee
 from holdfast.ports.need_handler import Setting
 async def main():
-    by = Setting({{"address": "127.0.0.1:{server.port}", "user": "{ADMIN}"}}, sys.stdin.readline().encode())
-    values = {{"user": "a", "password": "b" * 20, "database": "c"}}
-    print(await PostgresHandler(SystemRandom()).check(Grantee("f", "s", "n", "w", 1), by, values))
+    verb, address, user, mark = sys.argv[1:]
+    by = Setting({"address": address, "user": user}, sys.stdin.readline().encode())
+    handler, to = PostgresHandler(SystemRandom(), (*COMMAND, mark)), Grantee("fleet", "agent", "db", "w1", 1)
+    if verb == "grant":
+        await handler.grant(to, by)
+    print(await handler.check(to, by, {"user": "a", "password": "b" * 20, "database": "c"}))
     print(any(name.startswith("psycopg") for name in sys.modules))
 asyncio.run(main())
 """
-    run = subprocess.run(
-        [sys.executable, "-c", script], input=ADMIN_PASSWORD, capture_output=True, text=True, timeout=60
-    )
-    assert run.stdout == "refused\nFalse\n", run.stderr
+
+
+def agent(server: PostgresServer, verb: str, mark: str) -> "subprocess.Popen[str]":
+    words = [sys.executable, "-c", AGENT, verb, server.address, ADMIN, mark]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    process.stdin.write(ADMIN_PASSWORD)
+    process.stdin.close()
+    return process
+
+
+def test_no_driver_is_in_the_process_of_the_agent(server: PostgresServer) -> None:
+    with agent(server, "check", f"mark-{uuid4().hex}") as process:
+        assert process.stdout is not None and process.stdout.read() == "refused\nFalse\n"
+
+
+def test_the_process_ends_with_its_agent_and_does_nothing_without_one(server: PostgresServer, by: Setting) -> None:
+    mark = f"mark-{uuid4().hex}"
+    with server.connected(BOSS, BOSS_PASSWORD, "postgres") as held:
+        held.execute("BEGIN")
+        held.execute("LOCK TABLE pg_database IN SHARE MODE")
+        with agent(server, "grant", mark) as process:
+            wait_until(lambda: waiting(server), "CREATE DATABASE waits")
+            (child,) = (one.pid for one in with_argument(mark) if one.pid != process.pid)
+            assert Path(f"/proc/{child}/environ").read_bytes() == b""
+            process.kill()
+        wait_until(lambda: with_argument(mark) == [], "it is gone")
+        held.execute("ROLLBACK")
+    late = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={})
+    assert late.stdin is not None and late.stdout is not None
+    late.stdout.close()
+    late.stdin.write(msgspec.json.encode(_work("grant", grantee("orphan"), by, "x" * 20)))
+    late.stdin.close()
+    assert late.wait(60) != 0 and counts(server, grantee("orphan")) == (0, 0, 0)
 
 
 # ---- parameters
@@ -392,8 +437,9 @@ def test_an_authority_is_checked_if_it_is_named_and_tls_is_not_left_out(server: 
 
 def test_a_server_that_never_answers_is_silent_at_its_deadline(by: Setting) -> None:
     quiet = Impostor(without_answer)
+    mark = f"mark-{uuid4().hex}"
     slow = Setting({**by.params, "address": quiet.address}, by.secret)
     with pytest.raises(Silent, match="deadline"):
-        asyncio.run(PostgresHandler(SystemRandom(), within_s=2.0).grant(grantee("web"), slow))
-    assert visible("need_handler.postgres_child") == []
+        asyncio.run(PostgresHandler(SystemRandom(), (*COMMAND, mark), within_s=2.0).grant(grantee("web"), slow))
+    assert with_argument(mark) == []
     quiet.close()

@@ -58,9 +58,9 @@ class PostgresHandler:
         ended = await self._children.run((), msgspec.json.encode(work))
         done = _answer(ended)
         if done.trouble == "silent":
-            raise silent(done.why)
+            raise _silent(done.why)
         if done.trouble == "refused":
-            raise refused(done.why)
+            raise _refused(done.why)
         return done
 
 
@@ -70,7 +70,7 @@ def _answer(ended: Ended) -> Done:
     try:
         return msgspec.json.decode(ended.answer, type=Done)
     except msgspec.DecodeError:
-        return Done("silent", f"the process that asks it ended with {ended.code}: {ended.words[-200:]}")
+        return Done("silent", f"the process that asks it ended with {ended.code}")
 
 
 def _work(action: Action, to: Grantee, by: Setting, password: str = "") -> Work:
@@ -79,38 +79,38 @@ def _work(action: Action, to: Grantee, by: Setting, password: str = "") -> Work:
     try:
         secret = by.secret.decode()
     except UnicodeDecodeError:
-        refused_param("secret")
+        _refused_param("secret")
     if not secret or "\0" in secret:
-        refused_param("secret")
+        _refused_param("secret")
     user, database = params.get("user", "postgres"), params.get("database", "postgres")
     tls, ca = params.get("tls", "on"), params.get("ca", "")
     for name, text, form in (("user", user, _NAME), ("database", database, _NAME), ("ca", ca, _PATH)):
         if not form.fullmatch(text) and (name, text) != ("ca", ""):
-            refused_param(name)
+            _refused_param(name)
     if tls not in ("on", "off") or (ca and tls == "off"):
-        refused_param("tls")
+        _refused_param("tls")
     return Work(action, to.login, to.resource, host, port, user, secret, database, tls, ca, password)
 
 
 def _address(text: str) -> tuple[str, str]:
     found = _ADDRESS.fullmatch(text)
     if found is None or not 0 < int(found[2]) < 65536:
-        refused_param("address")
+        _refused_param("address")
     return found[1].strip("[]"), found[2]
 
 
-def refused_param(name: str) -> NoReturn:
-    raise refused(f"params.{name} of its [[provides]] is missing or has a form that it does not take")
+def _refused_param(name: str) -> NoReturn:
+    raise _refused(f"params.{name} of its [[provides]] is missing or has a form that it does not take")
 
 
-def silent(why: str) -> Silent:
+def _silent(why: str) -> Silent:
     return Silent(
         f"the PostgreSQL server does not do it now: {why}",
         remedy="look whether it runs, and whether this node reaches it",
     )
 
 
-def refused(why: str) -> Refused:
+def _refused(why: str) -> Refused:
     return Refused(
         f"the PostgreSQL server cannot be used as it is declared: {why}",
         remedy="compare its [[provides]] in fleet.toml with docs/reference/need-handlers.md",

@@ -31,8 +31,9 @@ WORK_BYTES_MAX = 64 * 1024
 UNPRIVILEGED = 65534
 
 # An owner of a database can give it settings of its own: none of them takes effect in the administrator's session.
+# A statement may take longer than this process lives: then the next run finds what it made.
 _SESSION = "-c search_path=pg_catalog -c role=none -c default_transaction_read_only=off"
-_BOUNDS = "-c statement_timeout=15s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
+_BOUNDS = "-c statement_timeout=120s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
 _SILENT_CLASSES = ("08", "23", "25", "40", "53", "55", "57", "58", "XX")  # busy, full, stopping, a standby
 _SILENT_STATES = ("42710", "42P04")  # made at the same time: what a killed run had begun
 _DEMANDS = ("not support SSL", "certificate", "channel binding", "authentication method")  # in libpq's words
@@ -278,6 +279,8 @@ def _words(said: bytes) -> str:
 
 def main() -> int:
     _renounce()
+    if _is_orphan():
+        return 1
     work = msgspec.json.decode(sys.stdin.buffer.read(WORK_BYTES_MAX), type=Work)
     sys.stdout.buffer.write(msgspec.json.encode(_without_values(work, _done(work))))
     return 0
@@ -298,6 +301,13 @@ def _without_values(work: Work, done: Done) -> Done:
     if any(value and value in done.why for value in (work.secret, work.password)):
         return msgspec.structs.replace(done, why="its error has a value in it")
     return done
+
+
+def _is_orphan() -> bool:
+    """The agent died before the kernel was asked to end this process with it: it does not read the answer."""
+    answer = select.poll()
+    answer.register(1, 0)
+    return any(event & select.POLLERR for _, event in answer.poll(0))
 
 
 def _renounce() -> None:
