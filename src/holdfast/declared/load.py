@@ -6,7 +6,6 @@ from holdfast.declared import (
     fleet_file,
     health,
     layout,
-    needs,
     policies,
     routes,
     secrets,
@@ -66,7 +65,7 @@ def _check_services(
     claims: dict[str, str] = {}
     checked: dict[str, Service] = {}
     nodes = {node.name: node for node in declared.file.nodes} if declared else {}
-    provided = {one.name: one for one in declared.file.provides} if declared else None
+    provided = {one.name: one for one in declared.file.provides} if declared else {}
     for name, service in found.items():
         if service is None:
             continue
@@ -77,11 +76,11 @@ def _check_services(
         service_rules.check_writers(file, service, flaws)
         service_rules.check_stops(file, service, flaws)
         secrets.check_service(file, service, sealed, flaws)
-        needs.check_service(file, name, service, provided, flaws)
         service_rules.check_volumes(file, service, declared.storage_names if declared else None, flaws)
         service_rules.check_nesting(file, name, service, flaws)
         if declared:
             service_rules.check_nodes(file, service, nodes, declared.node_names, flaws)
+            service_rules.check_providers(file, name, service, provided, flaws)
         checked[name] = health.complete(file, service, flaws)
     return checked
 

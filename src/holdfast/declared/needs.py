@@ -35,18 +35,19 @@ OF_PROVIDERS: Mapping[str, str] = {
     "(`on` if left out, or `off`). Any other type: `exec` (the program on the node), `sha256` (of it), `fields` (names "
     "that its answers have, with spaces between them), `user` (who runs it; not root), and `secret`, if it needs one",
     "grace": "how long a credential stays that is not declared and, as its node confirms, not used any more",
-    "ttl": "how long a credential is valid; it is renewed in time. Without it, it does not end by itself",
+    "ttl": "how long a credential is valid; it is renewed in time. Without it, it does not end",
 }
 _RESOURCE = "provides"
 
 
-def check_service(
-    file: str, name: str, service: Service, provided: Mapping[str, Provides] | None, flaws: Flaws
-) -> None:
-    """`provided`: by NODE.TYPE; None if fleet.toml could not be read."""
+def check(file: str, service: Service, flaws: Flaws) -> None:
     for one in needs.complaints(service):
         flaws.add_checked(file, one.at, one.what, one.remedy)
-    if provided is None or flaws.touch(FLEET_FILE, (_RESOURCE,)):
+
+
+def check_providers(file: str, name: str, service: Service, provided: Mapping[str, Provides], flaws: Flaws) -> None:
+    """`provided`: by NODE.TYPE. A need is not blamed for a [[provides]] that is wrong."""
+    if flaws.touch(FLEET_FILE, (_RESOURCE,)):
         return
     for at, need in enumerate(service.needs):
         if flaws.touch(file, ("needs", at)):

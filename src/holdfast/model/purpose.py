@@ -79,8 +79,10 @@ def resealed(purpose: Purpose | None, name: str, address: str) -> str:
     kind, _, of = address.partition(".")
     if kind == "alerts":
         return f"holdfast secret rotate {name} --keep --for alerts.{of}"
-    if kind in ("storage", "provides"):
-        return f"holdfast secret rotate {name} --keep --for {address}"
+    if kind == "storage":
+        return f"holdfast secret rotate {name} --keep --for storage.{of}"
+    if kind == "provides":
+        return f"holdfast secret rotate {name} --keep --for provides.{of}"
     return f"holdfast secret rotate {name} --keep --for service.{of}"
 
 

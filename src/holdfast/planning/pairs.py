@@ -117,7 +117,7 @@ def require_unused(after: Table, applied: Table) -> None:
         if home not in after.entries and (using := users(applied, home)):
             raise Invalid(
                 f"this plan removes {home}, which is in use: {', '.join(using[:8])}{' …' if len(using) > 8 else ''}",
-                remedy="restore that [[provides]]; remove the needs first and apply, and remove it when "
-                "`holdfast grant list` shows nothing of it any more",
+                remedy="restore that [[provides]], remove the needs first and apply; it can go when its node has "
+                "revoked their credentials",
                 code="provider_in_use",
             )

@@ -60,8 +60,8 @@ def complaints(provides: Provides) -> Iterator[Complaint]:
     yield from _of_postgres(provides.params) if provides.type in BUILT_IN else _of_handler(provides)
     secret = provides.params.get("secret")
     if secret is not None and not is_name(secret):
-        yield Complaint(("params", "secret"), f"{quoted(secret)} is not the name of a secret", "write the name that "
-                        "`holdfast secret set NAME` has")  # fmt: skip
+        what = f"{quoted(secret)} is not the name of a secret"
+        yield Complaint(("params", "secret"), what, "write the name of its file in secrets/, without .age")
 
 
 def _of_postgres(params: Mapping[str, str]) -> Iterator[Complaint]:

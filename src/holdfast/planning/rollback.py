@@ -10,15 +10,14 @@ from msgspec.structs import replace
 from holdfast.model.applied import Applied, content
 from holdfast.model.fleet import FleetDocument, Node, Service
 from holdfast.model.ids import FLEET
-from holdfast.model.need import Provides
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, Table
-from holdfast.planning import identity, needs, overlay, secrets
+from holdfast.planning import identity, overlay, secrets
 from holdfast.planning.edges import Edges, proxy_of
 from holdfast.planning.formats import NOT_ASKED
 from holdfast.planning.kinds.node import serves_names
 from holdfast.planning.pins import Places
-from holdfast.planning.service_entry import reached, serving_metadata
+from holdfast.planning.service_entry import met_by, reached, serving_metadata
 from holdfast.planning.step import between
 from holdfast.planning.table import tombstones
 
@@ -61,13 +60,10 @@ class _Redrafted:
 
     def __init__(self, target: Table, applied: Applied, contents: Mapping[str, bytes]) -> None:
         self._contents = contents
+        self._target = target
         self._fleet = self._read(target.entries[FLEET].digest, FLEET, FleetDocument)
         self._nodes = {
             name: self._read(entry.digest, f"node.{name}", Node) for name, entry in target.of_kind("node").items()
-        }
-        self._provides = {
-            name: self._read(entry.digest, f"provides.{name}", Provides)
-            for name, entry in target.of_kind("provides").items()
         }
         cidr = self._fleet.settings.overlay_cidr
         self._addresses = overlay.addresses(self._nodes, applied.table, {}, cidr)
@@ -83,6 +79,6 @@ class _Redrafted:
 
     def service(self, address: str, entry: Entry) -> Entry:
         service = self._read(entry.digest, address, Service)
-        wants = needs.wants(address[8:], service, self._provides)
-        declared = replace(entry, hostnames=serving_metadata(service)[2], wants=wants)
+        declared = replace(entry, hostnames=serving_metadata(service)[2])
+        declared = met_by(address[8:], service, declared, self._target, self._contents)
         return reached(address[8:], service, declared, self._fleet.settings, self._edges, must=False)[0]
