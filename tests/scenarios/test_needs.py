@@ -98,6 +98,7 @@ def test_a_need_is_fulfilled_delivered_and_told() -> None:
         values = made.values("w1")
         assert values["user"] in made.net.handler.logins and values.keys() == {"user", "password", "database"}
         await until(made.rig, lambda: made.grants() == [("w1", 1, "held")])
+        assert {(one, other) for one, other, _ in made.net.calls} == {("w1", "p1")}, "declared pairs only"
         (held,) = made.machines["w1"].built.needs.held()
         assert (held.provider, held.service) == ("p1", "web") and held.handle.startswith("sha256:")
 

@@ -14,10 +14,16 @@ from holdfast.agent.needs.asking import Asking
 from holdfast.agent.needs.books import Books
 from holdfast.agent.needs.changing import Changing
 from holdfast.agent.needs.declared import Declarations
+from holdfast.agent.needs.fulfilling import Fulfilling
 from holdfast.agent.needs.keeper import Needs
 from holdfast.agent.needs.mounts import NeedMounts
+from holdfast.agent.needs.states import States
+from holdfast.agent.needs.sweeps import Sweeps
+from holdfast.agent.needs.tasks import Tasks
 from holdfast.agent.needs.telling import Telling
+from holdfast.agent.needs.tries import TryBook
 from holdfast.agent.orders.order_life import OrderLife
+from holdfast.agent.wake import Wake
 from holdfast.model.audit import Event
 from holdfast.model.need import Grantee
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
@@ -53,39 +59,46 @@ def side(ports: Ports, common: Common, services: ServiceSide, own: NeedBooks, li
 
 
 def _needs(ports: Ports, common: Common, services: ServiceSide, own: NeedBooks, life: OrderLife) -> Needs:
-    member = common.member
-    return Needs(
+    member, time = common.member, common.time
+    tries = TryBook(own.declared, time.now_s, lambda: int.from_bytes(ports.random.token(4), "big") / 2**32)
+    asking = Asking(
         declared=own.declared,
         books=own.books,
-        asking=Asking(
-            declared=own.declared,
-            books=own.books,
-            link=ports.needs.link,
-            opener=ports.backups.opener,
-            now_s=common.time.now_s,
-            fleet=member.fleet,
-            node=member.node,
-        ),
-        telling=Telling(
-            declared=own.declared,
-            books=own.books,
-            link=ports.needs.link,
-            key=ports.key,
-            life=life.noted,
-            is_sure=lambda: life.is_sure,
-            fleet=member.fleet,
-            node=member.node,
-        ),
-        changing=Changing(services.orders.restart, services.records, common.lanes),
-        files=ports.needs.files,
-        time=common.time,
-        pace=common.pace,
-        findings=common.findings,
-        keeping=common.keeping,
-        chance=lambda: int.from_bytes(ports.random.token(4), "big") / 2**32,
-        fulfilled=common.services,
-        report=common.report,
+        link=ports.needs.link,
+        opener=ports.backups.opener,
+        now_s=time.now_s,
+        fleet=member.fleet,
+        node=member.node,
     )
+    telling = Telling(
+        declared=own.declared,
+        books=own.books,
+        link=ports.needs.link,
+        key=ports.key,
+        life=life,
+        fleet=member.fleet,
+        node=member.node,
+    )
+    ended = Wake()
+    made = Needs(
+        declared=own.declared,
+        tries=tries,
+        fulfilling=Fulfilling(
+            asking=asking,
+            changing=Changing(services.orders.restart, services.records, common.lanes),
+            files=ports.needs.files,
+            books=own.books,
+            tries=tries,
+            findings=common.findings,
+            fulfilled=common.services,
+        ),
+        sweeps=Sweeps(telling, own.books, common.pace, common.findings, time.monotonic_s),
+        states=States(own.declared, own.books, tries, common.findings, common.report),
+        tasks=Tasks(common.keeping, ended),
+        now_s=time.now_s,
+    )
+    ended.connect(made.wake)
+    return made
 
 
 def _grants(ports: Ports, common: Common, life: OrderLife) -> Grants:

@@ -6,7 +6,6 @@ the files are world-readable, because the image decides the user inside a contai
 """
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -30,7 +29,7 @@ class DirectoryNeedFiles:
             if old and self._holds(os.path.join(home, old), values):
                 return
             new = "..b" if old == "..a" else "..a"
-            shutil.rmtree(os.path.join(home, new), ignore_errors=True)
+            _remove(os.path.join(home, new))
             self._fill(os.path.join(home, new), values)
             self._link(home, new, DATA)
             for field in values:
@@ -131,10 +130,15 @@ def _read(path: str) -> bytes:
 
 
 def _remove(path: str) -> None:
-    if os.path.islink(path) or not os.path.isdir(path):
+    """A link, or a directory of plain files that this module made."""
+    try:
         os.unlink(path)
-    else:
-        shutil.rmtree(path)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):
+        for file in os.listdir(path):
+            os.unlink(os.path.join(path, file))
+        os.rmdir(path)
 
 
 def _unwritable(path: str, trouble: OSError) -> Failed:

@@ -2,7 +2,7 @@
 
 The provider takes nothing back without such a statement. Only this node signs it."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -20,8 +20,15 @@ PATH = "/v1/holdings"
 _told = msgspec.json.Decoder(Told).decode
 
 
+class Life(Protocol):
+    @property
+    def is_sure(self) -> bool: ...
+
+    def noted(self) -> str: ...
+
+
 class Telling:
-    """`life` names this start of the agent; `is_sure` is false while the state of this node was put back."""
+    """`life` names this start of the agent, and says whether the state of this node was put back."""
 
     def __init__(
         self,
@@ -30,8 +37,7 @@ class Telling:
         books: Books,
         link: AgentLink,
         key: IdentityKey,
-        life: Callable[[], str],
-        is_sure: Callable[[], bool],
+        life: Life,
         fleet: str,
         node: str,
     ) -> None:
@@ -40,7 +46,6 @@ class Telling:
         self._link = link
         self._key = key
         self._life = life
-        self._is_sure = is_sure
         self._fleet = fleet
         self._node = node
         self._sequence = 0
@@ -61,10 +66,10 @@ class Telling:
             fleet=self._fleet,
             node=self._node,
             provider=provider,
-            life=self._life(),
+            life=self._life.noted(),
             sequence=self._sequence,
             revision=revision,
-            is_sure=self._is_sure() and self._declared.complete,
+            is_sure=self._life.is_sure and self._declared.complete,
             handles=handles,
         )
         answer = _read(await self._link.post(self._callee(provider), PATH, holdings.sign(self._key, said)), provider)
