@@ -217,7 +217,7 @@ class Needs:
 
     async def _tell_one(self, provider: str) -> None:
         try:
-            await self._telling.tell(provider)
+            gone = await self._telling.tell(provider)
         except HoldfastError as trouble:
             again_s = min(TELL_AGAIN_S, self._sweep_s)
             self._tell_s[provider] = self._time.monotonic_s() + again_s
@@ -225,6 +225,14 @@ class Needs:
             return
         self._tell_s[provider] = self._time.monotonic_s() + self._sweep_s
         self._findings.clear(SILENT, f"node.{provider}")
+        self._take_back(provider, gone)
+
+    def _take_back(self, provider: str, gone: tuple[str, ...]) -> None:
+        """By a signed order at the provider. The service keeps the values until it has the next ones."""
+        for key, held in [(key, one) for key, one in self._books.held.items() if one.provider == provider]:
+            lost = rules.taken_back(held, gone, self._time.now_s(), self._sweep_s)
+            if lost is not None:
+                self._books.keep(key, lost)
 
     def _silent(self, provider: str, trouble: HoldfastError) -> None:
         message = f"{provider} could not be told what is held: {trouble.message}"
