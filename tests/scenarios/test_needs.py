@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.membership import enrol
+from holdfast.agent.needs.keeper import SWEEP_HEARTBEATS
 from holdfast.model.cadence import FAST
 from holdfast.model.fleet import Fleet, Service
 from holdfast.model.need import Need, Provides
@@ -15,7 +16,7 @@ from holdfast.model.revision import NodeIdentity
 from holdfast.planning.plan import Inputs, plan
 from tests.fleets.agents import _NETS, Machine, kill, token, until
 from tests.fleets.build import joined, signed
-from tests.fleets.desks import Rig, key_of
+from tests.fleets.desks import OPERATOR, Rig, key_of
 from tests.fleets.needing import HANDLER, needing, needing_fleet
 from tests.fleets.virtual import VirtualLoop, run
 
@@ -66,6 +67,16 @@ class Scene:
     def state(self, node: str) -> str:
         found = {one.name: one.state for one in self.machines[node].built.needs.needs.section().needs}
         return found.get("db", "")
+
+    async def revoked(self, counter: int, need: str = "db") -> tuple[str, str]:
+        signed = self.rig.order("p1", counter, "revoke-grant", 900, "service.web", need=need, consumer="w1")
+        id = await self.rig.desk.submit(OPERATOR, signed)
+
+        def result() -> Any:
+            return next(one for one in self.rig.desk.orders("p1", 20).orders if one.id == id).result
+
+        await until(self.rig, lambda: result() is not None)
+        return result().outcome, result().message
 
     def grants(self) -> list[tuple[str, int, str]]:
         section = self.machines["p1"].built.needs.grants.section()
@@ -167,5 +178,61 @@ def test_a_required_need_holds_the_start_until_it_is_fulfilled() -> None:
         while not [one for one in await made.machines["w1"].runtime.containers() if one.running]:
             assert made.rig.loop.time() < end_s
             await asyncio.sleep(0.5)
+
+    scene(story)
+
+
+def test_a_signed_order_ends_a_login_and_a_need_that_is_declared_gets_the_next_one() -> None:
+    async def story(made: Scene) -> None:
+        made.apply({"web": needing(NEED)})
+        await until(made.rig, lambda: made.grants() == [("w1", 1, "held")])
+        before = made.values("w1")
+        await asyncio.sleep(60)
+        assert await made.revoked(1) == ("done", "1 credential of need db of web on w1 revoked")
+        await until(made.rig, lambda: made.grants() == [("w1", 2, "held")], 300)
+        assert made.state("w1") == "fulfilled" and made.values("w1")["user"] != before["user"]
+        assert list(made.net.handler.logins) == [made.values("w1")["user"]], "the old login is gone"
+        assert len(made.net.handler.resources) == 1, "the data stays"
+        await asyncio.sleep(600)
+        assert made.grants() == [("w1", 2, "held")], "it asks once"
+
+    scene(story)
+
+
+def test_a_credential_of_a_need_that_is_not_declared_any_more_is_revoked_by_order_before_its_grace_is_over() -> None:
+    async def story(made: Scene) -> None:
+        slow = (replace(LOGINS, grace="7d"),)
+        made.apply({"web": needing(NEED)}, slow)
+        await until(made.rig, lambda: made.grants() == [("w1", 1, "held")])
+        made.apply({"web": needing()}, slow)
+        await until(made.rig, lambda: made.grants() == [("w1", 1, "unused")])
+        assert (await made.revoked(1))[0] == "done"
+        await asyncio.sleep(300)
+        assert made.grants() == [] and made.net.handler.logins == {}
+        assert await made.revoked(2) == ("done", "there is no credential of need db of web on w1")
+
+    scene(story)
+
+
+def test_a_provider_that_denies_a_credential_each_time_makes_no_more_work_than_one_ask_for_each_sweep() -> None:
+    async def story(made: Scene) -> None:
+        made.apply({"web": needing(NEED)})
+        await until(made.rig, lambda: made.grants() == [("w1", 1, "held")])
+        made.machines["p1"].built.needs.grants._sweeping.unknown = lambda said: said.handles  # type: ignore[method-assign]
+        sweep_s, began_s = FAST.heartbeat_s * SWEEP_HEARTBEATS, made.rig.loop.time()
+        await asyncio.sleep(20 * sweep_s)
+        (held,) = made.machines["w1"].built.needs.needs.section().needs
+        assert 1 < held.generation <= 2 + (made.rig.loop.time() - began_s) / sweep_s
+
+    scene(story)
+
+
+def test_an_order_that_does_not_name_the_need_is_refused() -> None:
+    async def story(made: Scene) -> None:
+        made.apply({"web": needing(NEED)})
+        await until(made.rig, lambda: made.grants() == [("w1", 1, "held")])
+        outcome, message = await made.revoked(1, need="")
+        assert outcome == "failed" and "names the need" in message
+        assert made.grants() == [("w1", 1, "held")]
 
     scene(story)

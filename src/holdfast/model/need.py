@@ -126,6 +126,12 @@ class NeedState(Struct, frozen=True, omit_defaults=True):
     required: bool = False
 
 
+class NeedStates(Struct, frozen=True):
+    """The part of a report that has them."""
+
+    needs: tuple[NeedState, ...] = ()
+
+
 GrantPhase = Literal["issued", "held", "unused", "disabled", "revoking"]
 
 
@@ -143,3 +149,9 @@ class GrantState(Struct, frozen=True, omit_defaults=True):
     issued_s: float = 0.0
     goes_s: float | UnsetType = UNSET
     why: str = ""
+
+
+class GrantStates(Struct, frozen=True):
+    """The part of a report that has them."""
+
+    grants: tuple[GrantState, ...] = ()

@@ -84,7 +84,7 @@ def next_of(book: Book, has: int) -> tuple[int, Grant | None]:
     not have arrived. `has` is the generation that the node has."""
     newest = book.newest
     if newest is None:
-        return 1, None
+        return has + 1, None  # the first one, or the next after one that was taken back
     if newest.generation > has and newest.stage in ("making", "issued"):
         return newest.generation, newest
-    return newest.generation + 1, None
+    return max(newest.generation, has) + 1, None

@@ -1,6 +1,9 @@
 """What a node does next about one need of a service: ask for it, ask again, or wait. Pure."""
 
+from collections.abc import Collection
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.model import canonical
 from holdfast.model.need import NeedPhase, Want
@@ -14,7 +17,8 @@ RESTARTS_S = 600.0  # between two restarts of a service for one need
 
 class Held(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """In the journal. The handle and the sealed values are written together: what can be delivered is also told (I-11).
-    `wish` is the digest of what was asked for; `older` are handles that containers may still use."""
+    `wish` is the digest of what was asked for, "" once its provider took it back; `older` are handles that containers
+    may still use."""
 
     provider: str
     type: str
@@ -82,6 +86,14 @@ def pause_s(count: int, chance: float) -> float:
 def failed(tries: Tries, why: str, is_refused: bool, now_s: float, chance: float) -> Tries:
     count = tries.count + 1
     return Tries(count, now_s + pause_s(count, chance), tries.since_s or now_s, why, is_refused)
+
+
+def taken_back(held: Held, gone: Collection[str], now_s: float, sweep_s: float) -> Held | None:
+    """What becomes of one whose provider says that it does not have it: it is asked for again. Not sooner than a sweep
+    after it was got: a provider that says so each time makes no more work than that."""
+    if held.handle not in gone or not held.wish or abs(now_s - held.got_s) < sweep_s:
+        return None
+    return replace(held, wish="")
 
 
 def phase(held: Held | None, want: Want, tries: Tries, now_s: float) -> NeedPhase:

@@ -11,6 +11,7 @@ HandleText = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$(?!\n)")]
 HANDLES_MAX = 4_000
 SEALED_BYTES_MAX = 128 * 1024
 TTL_S_MIN = 600.0
+GONE_MAX = 100
 
 
 class Ask(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +45,8 @@ class Sealed(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Told(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many grants of that node this provider still has."""
+    """How many grants of that node this provider still has, and which of the named handles it does not have: it took
+    them back. Of many only some."""
 
     grants: int
+    gone: tuple[HandleText, ...] = ()

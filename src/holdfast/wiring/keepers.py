@@ -131,7 +131,7 @@ def build(
             need.grants,
         ),
         settlers=(services.keeper,),
-        actors=(certificates, services.keeper, schedule, backup, drill),
+        actors=(certificates, services.keeper, schedule, backup, drill, need.grants),
     )
     succession = _succession(ports, common, accepting)
     agent, reporter = agent_of(

@@ -27,6 +27,10 @@ class Books:
     def of(self, key: Key) -> Book | None:
         return self._books.get(key)
 
+    def has(self, key: Key, grant: Grant) -> bool:
+        book = self._books.get(key)
+        return book is not None and any(one.handle == grant.handle for one in book.grants)
+
     def of_node(self, node: str) -> list[Book]:
         return [book for book in self.all() if book.node == node]
 

@@ -1,7 +1,7 @@
 """Give credentials to declared needs of other nodes, and take back those that are proven to be unused."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
@@ -13,9 +13,10 @@ from holdfast.agent.grants.declared import Declarations
 from holdfast.agent.grants.giving import Giving
 from holdfast.agent.grants.section import GrantsReport
 from holdfast.agent.grants.sweeping import Sweeping
-from holdfast.agent.keeper import Revision
+from holdfast.agent.keeper import Act, OrderRun, Revision
 from holdfast.errors import HoldfastError, Invalid, TryLater
 from holdfast.model.need import GrantPhase, GrantState
+from holdfast.model.size import counted
 from holdfast.reconcile.grants import Book, Grant
 from holdfast.trust import holdings
 from holdfast.wire import codec
@@ -104,9 +105,11 @@ class Grants:
 
     async def told(self, node: str, body: bytes) -> bytes:
         key = self._declared.keys.get(node) or next((book.key for book in self._books.of_node(node)), "")
-        self._sweeping.heard(node, holdings.verified(body, self._fleet, node, self._node, key))
+        told = holdings.verified(body, self._fleet, node, self._node, key)
+        self._sweeping.heard(node, told)
         self._bell.set()
-        return codec.write(Told(sum(len(book.grants) for book in self._books.of_node(node))))
+        count = sum(len(book.grants) for book in self._books.of_node(node))
+        return codec.write(Told(count, self._sweeping.unknown(told.said)))
 
     async def _to_its_end(self, work: Awaitable[T]) -> T:
         """Also if the caller hangs up: it asks again, and gets the answer then."""
@@ -134,6 +137,8 @@ class Grants:
             return True
         try:
             async with self._giving.turn(key):
+                if not self._books.has(key, grant):
+                    return True  # by an order, meanwhile
                 if returns:
                     await self._giving.enable(book, grant)
                 elif why is not None:
@@ -145,6 +150,35 @@ class Grants:
             return False
         self._findings.clear(FINDING, address)
         return True
+
+    # ---- by order
+
+    @property
+    def acts(self) -> Mapping[str, Act]:
+        return {"revoke-grant": Act(self._revoke, "resume", "what it did not take back yet is taken back")}
+
+    async def _revoke(self, run: OrderRun) -> str:
+        """Every credential of one need on one node. While the need is declared, the node asks for the next one."""
+        assert run.proof is not None, "a hub may not ask for this"
+        said, service = run.proof.arguments, run.proof.order.target.partition(".")[2]
+        need, node = said.get("need", ""), said.get("consumer", "")
+        if not need or not node:
+            raise Invalid(
+                "an order to revoke-grant names the need and the node that has the credential",
+                remedy=f"holdfast grant revoke {service} NEED -n NODE",
+                code="usage",
+            )
+        count, key = 0, (service, need, node)
+        async with self._giving.turn(key):
+            book = self._books.of(key)
+            for grant in book.grants if book is not None else ():
+                assert book is not None
+                await self._giving.revoke(book, grant, f"order {run.operation.order}")
+                self._sweeping.done(grant)
+                count += 1
+        self._bell.set()
+        what = f"need {need} of {service} on {node}"
+        return f"{counted(count, 'credential')} of {what} revoked" if count else f"there is no credential of {what}"
 
     # ---- the report
 

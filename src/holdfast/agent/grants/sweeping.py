@@ -11,6 +11,7 @@ from holdfast.model.holdings import Holdings
 from holdfast.reconcile import grants as rules
 from holdfast.reconcile.grants import Absence, Book, Grant
 from holdfast.trust.holdings import VerifiedHoldings
+from holdfast.wire.need_messages import GONE_MAX
 
 SWEEP_HEARTBEATS = 10.0  # as often as a node tells its providers
 
@@ -59,6 +60,13 @@ class Sweeping:
         for book in self._books.of_node(node):
             for grant in book.grants:
                 self._weigh(book, grant, said)
+
+    def unknown(self, said: Holdings) -> tuple[str, ...]:
+        """Handles that this provider took back. None while its state was put back: then it may have forgotten them."""
+        if not self._is_sure():
+            return ()
+        known = {grant.handle for book in self._books.of_node(said.node) for grant in book.grants}
+        return tuple(handle for handle in said.handles if handle not in known)[:GONE_MAX]
 
     def _weigh(self, book: Book, grant: Grant, said: Holdings) -> None:
         verdict = rules.judge(book, grant, said, self._is_sure())

@@ -58,7 +58,8 @@ class Telling:
     def _now(self, provider: str) -> tuple[int, tuple[str, ...]]:
         return self._declared.revision, self._books.handles(provider)
 
-    async def tell(self, provider: str) -> None:
+    async def tell(self, provider: str) -> tuple[str, ...]:
+        """Answers the handles that the provider does not have: it took them back."""
         self._sequence += 1
         revision, handles = now = self._now(provider)
         said = Holdings(
@@ -77,6 +78,7 @@ class Telling:
         if answer.grants == 0 and not handles and not self._is_asked(provider):
             self._books.part(provider)
             self._last.pop(provider, None)
+        return answer.gone
 
     def _callee(self, provider: str) -> Callee:
         """As the revision says now; of one that it does not name any more, as it was."""
