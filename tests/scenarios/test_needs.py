@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.membership import enrol
-from holdfast.agent.needs.keeper import SWEEP_HEARTBEATS
+from holdfast.agent.needs.sweeps import SWEEP_HEARTBEATS
 from holdfast.model.cadence import FAST
 from holdfast.model.fleet import Fleet, Service
 from holdfast.model.need import Need, Provides
