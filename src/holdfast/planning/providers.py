@@ -19,8 +19,8 @@ NOT_BUILT = ("oidc", "certificate", "s3", "git")
 DATA_BEARING = ("postgres",)  # another provider of these begins with other data
 TTL_MS_MIN = 600_000
 
-_KEYS: Mapping[str, tuple[str, ...]] = {"postgres": ("address", "secret", "user", "database", "tls")}
-_KEYS_OF_HANDLERS = ("exec", "sha256", "fields", "secret", "user")
+_KEYS: Mapping[str, tuple[str, ...]] = {"postgres": ("address", "secret", "user", "database", "tls", "ca")}
+_KEYS_OF_HANDLERS = ("exec", "sha256", "fields", "secret", "user", "network")
 _PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?):([1-9][0-9]{0,4})\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _FIELD = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
@@ -80,6 +80,9 @@ def _of_postgres(params: Mapping[str, str]) -> Iterator[Complaint]:
             yield Complaint(("params", key), what, "write 1 to 63 printable characters without a space")
     if params.get("tls", "on") not in ("on", "off"):
         yield Complaint(("params", "tls"), f"{quoted(params['tls'])} is neither on nor off", 'write "on" or "off"')
+    if "ca" in params and (not params["ca"].startswith("/") or params.get("tls") == "off"):
+        what = f"{quoted(params['ca'])} is not the path of certificates, or tls is off"
+        yield Complaint(("params", "ca"), what, 'write ca = "/path/ca.pem" with tls = "on"')
 
 
 def _of_handler(provides: Provides) -> Iterator[Complaint]:
@@ -106,6 +109,9 @@ def _of_handler(provides: Provides) -> Iterator[Complaint]:
         what = f"{quoted(params['fields'])} is not a list of fields"
         remedy = f"write 1 to {FIELDS_MAX} different lower-case names with spaces between them"
         yield Complaint(("params", "fields"), what, remedy)
+    if params.get("network", "off") not in ("on", "off"):
+        what = f"{quoted(params['network'])} is neither on nor off"
+        yield Complaint(("params", "network"), what, 'write "on" or "off"')
     user = params.get("user", "x")
     if user == "root" or not _USER.match(user):
         what = f"{quoted(user)} is not a user that may run a handler"
