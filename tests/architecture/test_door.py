@@ -177,6 +177,8 @@ ELSEWHERE = {
     "ledger_store": "the ledger of a hub: the agent does not have it",
     "machine": "reads",
     "move_lines": "a directory of the agent's own: copies of what another node has; and calls that node",
+    "need_files": "values of needs in a memory-backed directory of the agent itself, and deletes these files",
+    "need_handler": "logins to what a provider gives: no verb deletes a resource or its data",
     "nonces": "appends",
     "notifier": "sends a message",
     "public_authority": "orders a certificate",

@@ -43,6 +43,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
             "josepy",
             "msgspec",
             "obstore",
+            "psycopg",
             "pyrage",
             "requests",
             "uvloop",

@@ -33,6 +33,7 @@ from holdfast.model.fleet import Settings
 from holdfast.model.trust import Trust
 from holdfast.ports.agent_link import AgentLink, Callee, WrongNode
 from holdfast.trust import certificates as rules
+from tests.fleets.need_net import Nothing
 from tests.fleets.tls_peers import DAY_S, HOST, THEIRS, Eavesdropper
 from tests.fleets.waiting import Stopwatch
 
@@ -64,6 +65,9 @@ class Node:
 
     def fleet(self) -> str:
         return FLEET
+
+    def node_of(self, line: str) -> str:
+        return ""
 
     def trust(self) -> Trust | None:
         return None
@@ -102,7 +106,7 @@ class OverHttp:
         self.audit = MemoryAuditLog(clock)
         certificates = X509Certificates(str(state), PosixDisk())
         issuer = certificates.issuer("w1", WANTED, time.time())
-        api = LocalApi(self.node, NODE, MemoryNonces(clock), self.audit, clock)
+        api = LocalApi(self.node, Nothing(), NODE, MemoryNonces(clock), self.audit, clock)
         self._listener = NodeServer(api, lambda: certificates.serving((NAME,), time.time()), IssuedTls(), HOST, 0)
         self.callee = Callee("w1", "", NODE.line, issuer, NAME, FLEET)
 

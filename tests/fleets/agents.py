@@ -29,6 +29,7 @@ from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.adapters.storage.memory import ROOT, MemoryStorage
 from holdfast.agent.agent import Agent
+from holdfast.agent.grants.keeper import Grants
 from holdfast.agent.membership import Membership, decode, enrol
 from holdfast.agent.membership_file import MembershipFile
 from holdfast.agent.services.keeper import Services
@@ -55,10 +56,11 @@ from holdfast.ports.journal import Journal
 from holdfast.wiring import keepers
 from holdfast.wiring.agent_parts import Ports
 from holdfast.wiring.keepers import Built
-from tests.fleets import backing_up
+from tests.fleets import backing_up, need_net
 from tests.fleets.build import START_S
 from tests.fleets.desks import Rig, key_of
 from tests.fleets.lives import LifeRandom, life_of
+from tests.fleets.need_net import NeedNet
 from tests.fleets.virtual import VirtualLoop
 
 Filter = Callable[[CheckInAnswer], CheckInAnswer]
@@ -248,6 +250,7 @@ class Wires(dict[str, Listener]):
 
 
 _PROXIES: "WeakKeyDictionary[Rig, list[MemoryProxy]]" = WeakKeyDictionary()
+_NETS: "WeakKeyDictionary[Rig, NeedNet]" = WeakKeyDictionary()
 
 
 def _secrets(acceptance: Acceptance, key: IdentityKey, files: MemorySecretFiles, journal: Journal) -> Secrets:
@@ -269,6 +272,7 @@ class Machine:
         self.targets = backing_up.MemoryTargets()
         self.backups = backing_up.ports_of(self.storage, self.key.line, others=self.targets)
         self.drills = backing_up.drills_of(self.backups)
+        self.needs = _NETS.setdefault(rig, NeedNet()).ports(node, self.key.line, lambda: self.grants)
         self.audit = MemoryAuditLog(self.clock)
         self.data_dir = ROOT
         self.hardware = MemoryMachine()
@@ -294,6 +298,10 @@ class Machine:
         self.built: Built  # the newest start
         self.starts = 0
         self.own_lives = False
+
+    @property
+    def grants(self) -> Grants | None:
+        return self.built.needs.grants if self.starts else None
 
     @property
     def life(self) -> str:
@@ -323,6 +331,7 @@ class Machine:
             notifier=self.notifiers,
             backups=self.backups,
             drills=self.drills,
+            needs=self.needs,
             data_dir=self.data_dir,
             say=lambda name, fields: self.said.append((name, fields)),
         )
@@ -384,6 +393,7 @@ class Lone:
         self.storage = MemoryStorage(node)
         self.backups = backing_up.ports_of(self.storage, self.key.line)
         self.drills = backing_up.drills_of(self.backups)
+        self.needs = need_net.alone()
         self.audit: Any = MemoryAuditLog(self.clock)
         self.issuer = MemoryCertificates()
         self.certificates: Any = NodeCertificates(self.issuer, self.clock)
@@ -430,6 +440,7 @@ class Lone:
             notifier=self.notifiers,
             backups=self.backups,
             drills=self.drills,
+            needs=self.needs,
             data_dir=self.data_dir,
             say=lambda name, fields: self.said.append((name, fields)),
         )

@@ -48,7 +48,7 @@ from holdfast.ports.signer import Signer
 from holdfast.trust import certificates as rules
 from holdfast.wiring import keepers
 from holdfast.wiring.agent_parts import Ports
-from tests.fleets import backing_up
+from tests.fleets import backing_up, need_net
 from tests.fleets.agents import AnyImage, Wires
 from tests.fleets.build import ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.serving import Served, key_of, served
@@ -140,6 +140,7 @@ class AgentThread:
             notifier=MemoryNotifiers(),
             backups=backing_up.ports_of(storage, key.line),
             drills=backing_up.drills_of(),
+            needs=need_net.alone(),
             data_dir="/srv",
             say=lambda event, fields: None,
         )

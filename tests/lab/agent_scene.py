@@ -39,7 +39,7 @@ from holdfast.model.invite import Enrolment, SignedInvite
 from holdfast.model.order import Delivered, SignedOrder
 from holdfast.wiring import keepers
 from holdfast.wiring.agent_parts import Ports
-from tests.fleets import backing_up
+from tests.fleets import backing_up, need_net
 from tests.fleets.agents import PaperHub, turn
 from tests.fleets.desks import key_of
 from tests.fleets.lives import LifeRandom, life_of
@@ -91,6 +91,7 @@ def ports_of(folder: Path, hub: PaperHub) -> Ports:
         notifier=MemoryNotifiers(),
         backups=backing_up.ports_of(MemoryStorage("w1"), key_of("w1").line),
         drills=backing_up.drills_of(),
+        needs=need_net.alone(),
         data_dir=str(folder / "srv"),
         say=_say,
     )

@@ -41,6 +41,7 @@ from holdfast.model.fleet import Settings
 from holdfast.model.trust import Trust
 from holdfast.trust import certificates as rules
 from holdfast.wire import http_signature
+from tests.fleets.need_net import Nothing
 from tests.fleets.tls_peers import HOST, THEIRS, Eavesdropper, HubKey, impostors
 from tests.fleets.waiting import PATIENCE_S, Stopwatch
 from tests.lab.product import Place, new_place
@@ -131,6 +132,9 @@ class Node:
     def fleet(self) -> str:
         return FLEET
 
+    def node_of(self, line: str) -> str:
+        return ""
+
     def trust(self) -> Trust | None:
         return None
 
@@ -145,7 +149,7 @@ class Listening:
         self.shift_s = 0.0
         clock = SystemClock()
         self.audit = MemoryAuditLog(clock)
-        api = LocalApi(Node(), NODE, MemoryNonces(clock), self.audit, clock)
+        api = LocalApi(Node(), Nothing(), NODE, MemoryNonces(clock), self.audit, clock)
         self.listener = NodeServer(api, self.serving, IssuedTls(), HOST, 0)
         self.loop = asyncio.new_event_loop()
         self.port = 0

@@ -46,6 +46,7 @@ RESUMED = {  # actions that a crash does not end
     "restore-retired",
     "restore",
     "fetch-backup",
+    "revoke-grant",
 }
 FLEET = canonical.digest(CANDIDATES[0].blobs[msgspec.json.decode(CANDIDATES[0].header)["trust"]])
 

@@ -105,7 +105,7 @@ def test_a_node_hears_of_itself_and_of_nobody_it_could_call() -> None:
             agent = machine.start()
             await agent.join()
             await agent.turn()
-            content = LocalAgent(agent, machine.journal, machine.clock).manifest()
+            content = LocalAgent(agent, lambda: (), lambda line: "", machine.clock).manifest()
             assert content is not None
             manifest = msgspec.json.decode(content, type=NodeManifest)
             assert manifest.node == name and all(entry.node == name for entry in manifest.services.values())
@@ -295,7 +295,7 @@ def test_worker_is_the_default_and_proxy_is_what_the_revision_says(
             with pytest.raises(Conflict, match=r"role edge.* says worker") as refused:
                 roles.check_role(agent, asserted)
             assert refused.value.code == "failed_precondition"
-        content = LocalAgent(agent, lone.journal, lone.clock).manifest()
+        content = LocalAgent(agent, lambda: (), lambda line: "", lone.clock).manifest()
         assert content is not None
         runs = bool(msgspec.json.decode(content, type=NodeManifest).services)
         assert runs is (said == ("worker",)), "the only other node takes it where this one is an edge"

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.backup_target.memory import MemoryTarget
@@ -229,7 +230,8 @@ def test_what_came_of_a_move_that_is_taken_back_is_deleted() -> None:
     scene(story)
 
 
-def test_a_node_that_may_call_no_other_moves_through_the_hub() -> None:
+@pytest.mark.parametrize("peer_calls", ["relay", "off"])
+def test_a_node_that_may_call_no_other_moves_through_the_hub(peer_calls: PeerCalls) -> None:
     async def story(made: Direct) -> None:
         opened: list[str] = []
 
@@ -244,4 +246,4 @@ def test_a_node_that_may_call_no_other_moves_through_the_hub() -> None:
         looking.cancel()
         assert opened == [] and made.packs(made.passage.objects)
 
-    scene(story, "relay")
+    scene(story, peer_calls)

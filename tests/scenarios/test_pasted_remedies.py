@@ -425,6 +425,8 @@ NOT_RUN = {
     "apt-get install dnsmasq-base": INSTALLS,
     "dig {}": MISSING,
     "dig {} @{}": MISSING,
+    "holdfast secret rotate {} --keep --for provides.{}": "names a node and a type; "
+    "tests/specs/cli/test_secret_verbs.py gives them",
     "holdfast agent join --replace {}": TAKES,
     "holdfast agent run": SERVER,
     "holdfast agent run --state-dir {}": SERVER,

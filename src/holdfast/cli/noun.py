@@ -28,6 +28,7 @@ FOLDERS: Mapping[str, str] = {
     "checkpoints": "checkpoint",
     "backups": "backup restore drill",
     "moves": "migrate",
+    "needs": "need grant",
     "orders": "order resync",
     "nodes": "node",
     "edges": "edge ca",
@@ -41,8 +42,7 @@ FOLDERS: Mapping[str, str] = {
 # Named by the contract, built by later steps: refused with the code not_built.
 LATER = frozenset(
     """
-    exec run need
-    grant query graph build image ui doctor
+    exec run query graph build image ui doctor
     """.split()  # noqa: SIM905 (a list of words reads best as words)
 )
 

@@ -9,6 +9,7 @@ from holdfast.declared import (
     backups,
     infrastructure,
     names,
+    needs,
     node_keys,
     nodes,
     operators,
@@ -50,6 +51,7 @@ def read(content: bytes, flaws: Flaws) -> Declared | None:
     alerts.check(file.alerts, written[0], flaws)
     storage.check(file.storage, written[0], flaws)
     backups.check(file.backups, backup_keys, flaws)
+    needs.check_provided(file.provides, {node.name: node for node in file.nodes}, written[0], flaws)
     return Declared(file, *written)
 
 

@@ -31,7 +31,6 @@ NO_WAY_BACK: Row = ("Snapshot", "method", "exec: COMMAND without restore")
 TABLE: Mapping[Row, Later] = {
     # Outside the schema.
     ("FleetFile", "boot", ""): Later("not built yet: nodes do not boot in an order", _REMOVE),
-    ("Service", "needs", ""): Later("not built yet: services have no contracts between them", _REMOVE),
     ("Overlay", "driver", "wireguard"): Later(
         "not built yet: Holdfast does not set up a WireGuard network",
         'set it up by other means and write driver = "external", with encrypted = true',
@@ -55,11 +54,6 @@ TABLE: Mapping[Row, Later] = {
         "not built yet: policies are not evaluated, so a rule neither allows nor forbids anything",
         "remove the table and its file in policies/ until a release announces it",
     ),
-    ("Node", "peer_calls", "off"): Later(
-        "not built yet: agents call each other in a move only, which relay prevents",
-        'write peer_calls = "relay": then moves of this node go through the hub',
-    ),
-    ("Node", "roles", "provider"): Later("not built yet: a provider serves no other node", _REMOVE_ROLE),
     ("Node", "roles", "builder"): Later("not built yet: a builder builds no images", _REMOVE_ROLE),
     ("Node", "direct", "on"): Later(
         "not built yet: no command talks to an agent without the hub",

@@ -65,6 +65,7 @@ def _check_services(
     claims: dict[str, str] = {}
     checked: dict[str, Service] = {}
     nodes = {node.name: node for node in declared.file.nodes} if declared else {}
+    provided = {one.name: one for one in declared.file.provides} if declared else {}
     for name, service in found.items():
         if service is None:
             continue
@@ -79,6 +80,7 @@ def _check_services(
         service_rules.check_nesting(file, name, service, flaws)
         if declared:
             service_rules.check_nodes(file, service, nodes, declared.node_names, flaws)
+            service_rules.check_providers(file, name, service, provided, flaws)
         checked[name] = health.complete(file, service, flaws)
     return checked
 
@@ -103,6 +105,7 @@ def _fleet(
         acme=file.acme,
         dns=file.dns,
         overlay=file.overlay,
+        provides={one.name: one for one in sorted(file.provides, key=lambda one: one.name)},
     )
 
 

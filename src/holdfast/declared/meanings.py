@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from holdfast.declared import drills, health, schedules, snapshots
+from holdfast.declared import drills, health, needs, schedules, snapshots
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "FleetFile": {
@@ -18,6 +18,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "acme": "a public authority that edges order certificates from; without it each edge issues its own",
         "dns": "which nodes serve internal names",
         "overlay": "the network between the nodes",
+        "provides": "what nodes give to services that need it: databases with logins, for example",
     },
     "Settings": {
         "name": "the name of the fleet",
@@ -50,7 +51,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Node": {
         "name": "the name of the node",
         "roles": "what the node does; only a `worker` gets services by placement, a node with only `edge` gets none; "
-        "`provider` and `builder` have no effect yet",
+        "a `provider` gives what `[[provides]]` says; `builder` has no effect yet",
         "address": "its address in the overlay network; if left out, the address that its agent reports is recorded",
         "public_address": "its address on the internet, if it has one; public DNS names should point to it",
         "key": "its public key, if you know it before it joins; else the key it joins with is recorded",
@@ -61,8 +62,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "proxy": "`public` is the default on an edge and listens on the internet; `internal` is the default on other "
         "nodes. `none`: containers are reached at the node's address without TLS; this needs `encrypted = true` in "
         "`[overlay]` and allows no public route",
-        "peer_calls": "which agents its agent may call, and be called by: those of its moves, or none (`relay`: the "
-        "data of its moves goes through the hub)",
+        "peer_calls": "which agents its agent may call, and be called by: those of its moves and of needs, or none. "
+        "With `relay` and `off` the data of its moves goes through the hub, and the node neither has needs nor "
+        "provides for any; the two mean the same until needs can go through the hub",
         "direct": "whether its agent accepts commands without the hub; `on` has no effect yet",
         "labels": "your own facts about the node",
     },
@@ -83,6 +85,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "policy": "how many backups it keeps",
         "state": "`attached`: it is in use; `disconnected` (for now) and `decommissioned` (for good): it is not",
     },
+    "Provides": needs.OF_PROVIDERS,
     "StoragePolicy": {
         "schedule": "when backups will be written to it",
         "retain": "how many backups it keeps, as in `[backups]`; left out: as many as `[backups]` says",
@@ -162,9 +165,12 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "snapshot": "which of its files backups hold",
         "schedule": "commands that a component runs at certain minutes",
         "drill": "what a drill of its backups looks at besides the health checks",
+        "needs": "what it needs of other nodes: credentials that are made for it, and revoked when it is gone",
     },
     "Schedule": schedules.MEANINGS,
     "Drill": drills.MEANINGS,
+    "Need": needs.OF_NEEDS,
+    "Deliver": needs.OF_DELIVERY,
     "Component": {
         "name": "the name of the component",
         "image": "the image it runs",

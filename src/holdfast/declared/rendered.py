@@ -13,12 +13,13 @@ from holdfast.model import sealed
 from holdfast.model.applied import content
 from holdfast.model.fleet import AlertTarget, FleetDocument, Node, Service, Storage
 from holdfast.model.ids import FLEET, TRUST, is_name
+from holdfast.model.need import Provides
 from holdfast.model.revision import Table
 from holdfast.model.trust import Trust
 
 LOST = "comments, the order of keys, and secrets that nothing uses"
-_LISTS: Mapping[str, Any] = {"nodes": Node, "storage": Storage, "alerts": AlertTarget}
-_KIND = {"nodes": "node", "storage": "storage", "alerts": "alert"}
+_LISTS: Mapping[str, Any] = {"nodes": Node, "storage": Storage, "alerts": AlertTarget, "provides": Provides}
+_KIND = {"nodes": "node", "storage": "storage", "alerts": "alert", "provides": "provides"}
 
 
 class Rendered(Struct, frozen=True):

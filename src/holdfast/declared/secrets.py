@@ -12,7 +12,7 @@ from holdfast.declared.words import Path, shown
 from holdfast.model import sealed
 from holdfast.model.fleet import AlertTarget, FleetFile, Service, Storage
 from holdfast.model.ids import is_name
-from holdfast.model.secret import doubled, refs_of
+from holdfast.model.secret import doubled, refs_of, secrets_of
 from holdfast.ports.fleet_directory import Entry
 
 DIRECTORY = "secrets"
@@ -71,7 +71,7 @@ def check_service(file: str, service: Service, known: Collection[str] | None, fl
 
 
 def check_targets(file: FleetFile, known: Collection[str] | None, flaws: Flaws) -> None:
-    """Those of alerts, and those of storage."""
+    """Those of alerts, of storage, and of what nodes provide."""
     tables: tuple[tuple[str, Sequence[AlertTarget | Storage]], ...] = (
         ("alerts", file.alerts),
         ("storage", file.storage),
@@ -80,6 +80,10 @@ def check_targets(file: FleetFile, known: Collection[str] | None, flaws: Flaws) 
         for at, target in enumerate(targets):
             if target.secret is not UNSET:
                 _check_known(FLEET_FILE, (table, at, "secret"), target.secret, known, flaws)
+    for at, provides in enumerate(file.provides):
+        where = ("provides", at, "params", "secret")
+        for name in () if flaws.touch(FLEET_FILE, where) else secrets_of(provides):
+            _check_known(FLEET_FILE, where, name, known, flaws)
 
 
 def _check_known(file: str, where: Path, name: str, known: Collection[str] | None, flaws: Flaws) -> None:

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Set
 
 from msgspec import UNSET
 
-from holdfast.declared import drills, names, schedules, snapshots, spelling
+from holdfast.declared import drills, names, needs, schedules, snapshots, spelling
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.nodes import is_edge_only
 from holdfast.declared.words import Path, shown
 from holdfast.model import duration, mounts
 from holdfast.model.fleet import Component, Node, Service
+from holdfast.model.need import Provides
 from holdfast.planning.placement import is_public, unproxied
 
 STOP_S_MAX = 240  # the work of an agent is called late after five minutes (T-07)
@@ -33,6 +34,7 @@ def check_names(file: str, service: Service, flaws: Flaws) -> None:
     schedules.check(file, service, flaws)
     drills.check(file, service, flaws)
     snapshots.check(file, service, flaws)
+    needs.check(file, service, flaws)
 
 
 def check_nodes(file: str, service: Service, nodes: Mapping[str, Node], known: Set[str], flaws: Flaws) -> None:
@@ -50,6 +52,11 @@ def check_nodes(file: str, service: Service, nodes: Mapping[str, Node], known: S
         elif name in nodes and is_public(service) and (why := unproxied(nodes[name])):
             what = f'has a public route, but node "{name}" {why}: an edge reaches backends over TLS only'
             flaws.add_checked(file, where, what, "choose another node, or remove proxy from this one")
+
+
+def check_providers(file: str, name: str, service: Service, provided: Mapping[str, Provides], flaws: Flaws) -> None:
+    """Each need has exactly one provider in the fleet."""
+    needs.check_providers(file, name, service, provided, flaws)
 
 
 def check_writers(file: str, service: Service, flaws: Flaws) -> None:

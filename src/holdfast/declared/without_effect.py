@@ -158,8 +158,6 @@ def _of_node(node: Node) -> Iterator[Use]:
     for role in node.roles:
         if later.of_value("Node", "roles", role):
             yield Use(FLEET_FILE, (*at, "roles", role), ("Node", "roles", role), role)
-    if node.peer_calls == "off":
-        yield Use(FLEET_FILE, (*at, "peer_calls"), ("Node", "peer_calls", "off"), node.peer_calls)
     if node.direct == "on":
         yield Use(FLEET_FILE, (*at, "direct"), ("Node", "direct", "on"), node.direct)
     if node.labels:

@@ -54,6 +54,7 @@ class Act(Enum):
     REMOVE_ORPHANS = "let orphans be removed"
     OPEN_DIRECT = "open direct control"
     BREAK_GLASS = "open direct mode for a while"
+    REVOKE_GRANT = "take a credential back that is in use"
     ATTACH_DATA = "attach existing data to another service"
     REACH_HOST = "reach into the host"
     KEY_NODE = "add or re-key a node"

@@ -40,6 +40,7 @@ ASKED: Mapping[Act, str] = {
     Act.DESTROY_COPY: "gate/copies.py",
     Act.SET_ASIDE: "gate/copies.py",
     Act.ATTACH_DATA: _ORDERS,
+    Act.REVOKE_GRANT: _ORDERS,
 }
 
 

@@ -89,6 +89,7 @@ ROWS: tuple[Row, ...] = (
     Row((Act.MOUNT,), "apply", "there is no data to read or to damage", provenance=_NOT_MADE_HERE, data=_NO_LOSS),
     Row((Act.MOUNT,), "destroy", "this agent did not make the data", provenance=_NOT_MADE_HERE, data=_LOSS),
     Row((Act.MOUNT_STORAGE,), "apply", "the accepted revision attaches it, for which it needed grade destroy"),
+    Row((Act.REVOKE_GRANT,), "destroy", "it ends connections of a running service; without an order only disuse does"),
     Row((Act.DECOMMISSION,), "destroy", "the node no longer follows the fleet"),
     Row(
         (

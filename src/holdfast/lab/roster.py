@@ -7,7 +7,7 @@ from holdfast.errors import Invalid
 from holdfast.model.ids import is_name
 
 DEFAULT = "hub1:hub+worker,w1:worker,e1:edge"
-ROLES = ("hub", "worker", "edge")
+ROLES = ("hub", "worker", "edge", "provider")
 NODES_MAX = 200  # the default of [fleet] nodes_max; also fits into a /24
 HUB = "hub"  # in `lab kill hub` and `lab start hub`: the process, not a node
 

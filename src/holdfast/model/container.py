@@ -48,6 +48,13 @@ class SecretUse(Struct, frozen=True, omit_defaults=True):
     env: str = ""
 
 
+class NeedUse(Struct, frozen=True):
+    """A need of the service, as one component finds it: a directory with a file for each field."""
+
+    name: str
+    path: str
+
+
 STOP_S = 10
 
 
@@ -73,6 +80,7 @@ class ContainerSpec(Struct, frozen=True, omit_defaults=True):
     exposed: bool = False  # its ports listen on the overlay, because the node has no proxy
     user: str = ""  # `USER[:GROUP]` that its program runs as; "" is the one of the image
     stop_s: int = STOP_S  # from the request to end until it is killed
+    needs: tuple[NeedUse, ...] = ()  # their declaration; values change without a new container
 
     @property
     def reference(self) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from holdfast.model.drill import Drill
+from holdfast.model.need import Need, Provides
 from holdfast.model.schedule import CronText, Schedule, ZoneText
 from holdfast.model.schema import (
     AbsolutePath,
@@ -135,6 +136,7 @@ class Service(Table, frozen=True):
     snapshot: Snapshot | UnsetType = UNSET
     schedule: Annotated[tuple[Schedule, ...], Meta(max_length=64)] = ()
     drill: Drill | UnsetType = UNSET
+    needs: Annotated[tuple[Need, ...], Meta(max_length=32)] = ()
 
 
 # ---- fleet.toml -----------------------------------------------------------------------------------------------------
@@ -286,6 +288,7 @@ class FleetFile(Table, frozen=True):
     acme: Acme | UnsetType = UNSET
     dns: Dns = Dns()
     overlay: Overlay = Overlay()
+    provides: Annotated[tuple[Provides, ...], Meta(max_length=1000)] = ()
 
 
 # ---- the aggregate --------------------------------------------------------------------------------------------------
@@ -327,3 +330,4 @@ class Fleet(Struct, frozen=True):
     acme: Acme | UnsetType = UNSET
     dns: Dns = Dns()
     overlay: Overlay = Overlay()
+    provides: dict[str, Provides] = {}  # by NODE.TYPE

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from holdfast.model.move import Peer
+from holdfast.model.need import Pair
 from holdfast.model.revision import DigestText, Entry, Tombstone
 from holdfast.model.route import EdgeRoute
 
@@ -31,7 +32,8 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     names: dict[str, Named] = {}  # by name of the service, for all services; where DNS is served
     more: dict[str, Entry] = {}  # resources of kinds without their own field, by address
     handover: dict[str, Entry] = {}  # services of other nodes whose data this one hands over
-    peers: dict[str, Peer] = {}  # nodes that it hands data to, or gets it from
+    peers: dict[str, Peer] = {}  # nodes that it hands data to, or gets it from, and those of its pairs
+    pairs: tuple[Pair, ...] = ()  # needs of services here, and needs that this node provides for; sorted
 
     @property
     def records(self) -> dict[str, str]:

@@ -63,6 +63,9 @@ ACTIONS: Mapping[str, ActionRule] = {
     "restore-retired": ActionRule("ATTACH_DATA", "destroy", "data", "bring purged data back: --arg purge=ID"),
     "delete-checkpoint": ActionRule("DESTROY_COPY", "destroy", "data", "delete a checkpoint: --arg checkpoint=ID"),
     "fetch-backup": ActionRule("FETCH", "apply", "data", "make a checkpoint of a backup: --arg backup=DIGEST"),
+    "revoke-grant": ActionRule(
+        "REVOKE_GRANT", "destroy", "service", "end the login of a need: --arg need=NAME --arg consumer=NODE"
+    ),
 }
 
 

@@ -23,8 +23,8 @@ FleetId = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
 
 
 class Purpose(Struct, frozen=True, forbid_unknown_fields=True):
-    """`addresses`, sorted: `service.web`, `alerts.phone`, `storage.nas`; newer releases also write `node.e1` and
-    `registry:HOST`."""
+    """`addresses`, sorted: `service.web`, `alerts.phone`, `storage.nas`, `provides.w1.postgres`; newer releases also
+    write `node.e1` and `registry:HOST`."""
 
     fleet: FleetId
     name: PurposeName
@@ -81,6 +81,8 @@ def resealed(purpose: Purpose | None, name: str, address: str) -> str:
         return f"holdfast secret rotate {name} --keep --for alerts.{of}"
     if kind == "storage":
         return f"holdfast secret rotate {name} --keep --for storage.{of}"
+    if kind == "provides":
+        return f"holdfast secret rotate {name} --keep --for provides.{of}"
     return f"holdfast secret rotate {name} --keep --for service.{of}"
 
 

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.model import canonical
 from holdfast.model.ids import DIGEST_PATTERN, Digest
 from holdfast.model.move import Move
+from holdfast.model.need import Want
 from holdfast.model.route import PublicRoute
 
 FORMAT = 1
@@ -46,6 +47,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     names: tuple[str, ...] = ()  # internal names of a service, sorted
     public: dict[str, PublicRoute] = {}  # of a service, by hostname
     move: Move | UnsetType = UNSET  # of a service whose data came, or comes, from another node
+    wants: dict[str, Want] = {}  # needs of a service, by name
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -112,6 +112,13 @@ Owner = Annotated[
 Cpu = Annotated[str, form(r"^[0-9]{1,4}(\.[0-9]{1,3})?$", "a number of processors such as 2 or 0.5")]
 Memory = Annotated[str, form(r"^[1-9][0-9]{0,9}(Ki|Mi|Gi)?B?$", 'an amount of memory such as "512Mi" or "2Gi"')]
 Recipient = Annotated[str, form(r"^age1[0-9a-z]{10,90}$", 'an age recipient such as "age1qqp…"')]
+OnChange = Annotated[
+    str,
+    form(
+        r"^(restart|nothing|signal:[A-Z][A-Z0-9]{1,9})$",
+        '"restart", "nothing" or "signal:NAME" such as "signal:HUP"',
+    ),
+]
 Method = Annotated[
     str, form(r"^(grpc|cli|full|postgres|exec: .+)?$", '"postgres", "exec: COMMAND", "grpc", "cli" or "full"', 4096)
 ]

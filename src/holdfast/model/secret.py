@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from holdfast.model.fleet import Component, Fleet, SecretRef, Service
+from holdfast.model.need import Provides
 
 if TYPE_CHECKING:
     from holdfast.model.container import SecretUse  # only nodes make containers: a plan need not load it
@@ -22,11 +23,17 @@ def names_of(service: Service) -> tuple[str, ...]:
     return tuple(sorted({ref.name for component in service.components for ref in refs_of(component)}))
 
 
+def secrets_of(provides: Provides) -> tuple[str, ...]:
+    """The one by which a provider makes credentials, if it needs one."""
+    return (provides.params["secret"],) if "secret" in provides.params else ()
+
+
 def users(fleet: Fleet) -> dict[str, tuple[str, ...]]:
     """Resources that name secrets, by address, with their names."""
     found = {f"service.{name}": names_of(service) for name, service in fleet.services.items()}
     found |= {f"alert.{name}": (alert.secret,) for name, alert in fleet.alerts.items() if alert.secret is not UNSET}
     found |= {f"storage.{name}": (one.secret,) for name, one in fleet.storage.items() if one.secret is not UNSET}
+    found |= {f"provides.{name}": secrets_of(one) for name, one in fleet.provides.items()}
     return {address: names for address, names in found.items() if names}
 
 

@@ -13,7 +13,7 @@ from holdfast.model.nearest import hint
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, Table
-from holdfast.planning import secrets
+from holdfast.planning import pairs, secrets
 from holdfast.planning.formats import NOT_ASKED
 from holdfast.planning.placement import Placed, Placer, drained_nodes, has_data
 from holdfast.planning.step import between
@@ -64,6 +64,7 @@ def drain(name: str, applied: Applied, seen: Mapping[str, NodeObservation]) -> D
         else:
             placed[address], entries[address] = where, moved
     stays += _hostnames(name, applied.table)
+    stays += _provided(name, applied.table)
     return Drained(Table(entries, applied.table.tombstones), placed, tuple(stays))
 
 
@@ -71,6 +72,13 @@ def _hostnames(name: str, table: Table) -> list[str]:
     """A drained edge takes no new hostnames and keeps its own: their public DNS records point to it."""
     found = sorted(h for entry in table.entries.values() for h, route in entry.public.items() if route.edge == name)
     return [f"{hostname} stays on {name}: its public DNS record points there" for hostname in found]
+
+
+def _provided(name: str, table: Table) -> list[str]:
+    """A drained provider goes on: what it gives is on it, or on a server that it reaches."""
+    given = sorted(one for one, entry in table.of_kind("provides").items() if entry.node == name)
+    found = ((f"provides.{one}", pairs.users(table, f"provides.{one}")) for one in given)
+    return [f"{home} stays on {name}: {', '.join(using)}" for home, using in found if using]
 
 
 def marked(name: str, applied: Applied, drained: bool) -> dict[str, Entry]:

@@ -16,12 +16,14 @@ from holdfast.model import dump
 from holdfast.model.applied import Applied, content, table_of
 from holdfast.model.fleet import AlertTarget, FleetDocument, Retain, Service, Storage, Volume
 from holdfast.model.ids import FLEET, TRUST
+from holdfast.model.need import Provides
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
 
-NEWEST = 7  # what this release reads
+NEWEST = 8  # what this release reads
 MOVES = 6  # of data (model/move.py), judged by require_move
 RETURNS = 7  # of a service with a backup to the node where it is, judged there, too
+NEEDS = 8  # of services: asked of the provider for each new pair, and of both by the rows below
 NOT_ASKED: Mapping[str, int] = {}
 
 T = TypeVar("T")
@@ -79,6 +81,7 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
         "stop_timeout of a component",
         lambda service: any(component.stop_timeout is not UNSET for component in service.components),
     ),
+    Feature("Service.needs", NEEDS, "needs", lambda service: bool(service.needs)),
     Feature("Service.drill", 5, "drill of a service", lambda service: service.drill is not UNSET),
     Feature(
         "Service.snapshot.restore",
@@ -124,6 +127,8 @@ OF_ALERTS: tuple[Feature[AlertTarget], ...] = (
 OF_STORAGE: tuple[Feature[Storage], ...] = (
     Feature("Storage.location", 5, "a storage target", lambda target: True),  # older agents use none
 )
+
+OF_PROVIDES: tuple[Feature[Provides], ...] = (Feature("Provides.type", NEEDS, "[[provides]]", lambda one: True),)
 
 OF_FLEET: tuple[Feature[FleetDocument], ...] = (
     Feature(
@@ -171,6 +176,8 @@ def require(table: Table, contents: Mapping[str, bytes], applied: Applied | None
             _require_fleet(_read(contents, entry, address, FleetDocument), applied, formats)
         elif address.startswith("storage."):
             _require_storage(address, _read(contents, entry, address, Storage), applied, formats)
+        elif address.startswith("provides."):
+            _require_provides(address, _read(contents, entry, address, Provides), applied, formats)
         elif address.startswith("service."):
             _require_service(address, _read(contents, entry, address, Service), entry, applied, formats)
         elif address.startswith("alert."):
@@ -212,6 +219,13 @@ def _require_storage(address: str, target: Storage, applied: Applied | None, for
         raise too_old(node, f"{feature.what} ({address})")
 
 
+def _require_provides(address: str, provides: Provides, applied: Applied | None, formats: Mapping[str, int]) -> None:
+    if address in table_of(applied).entries:
+        return
+    for feature, node in _unread(OF_PROVIDES, provides, formats, [provides.node]):
+        raise too_old(node, f"{feature.what} ({address})")
+
+
 def _require_service(
     address: str, service: Service, entry: Entry, applied: Applied | None, formats: Mapping[str, int]
 ) -> None:
@@ -219,6 +233,10 @@ def _require_service(
     for feature, node in _unread(OF_SERVICES, service, formats, _nodes(entry)):
         if applied is None or was is None or node not in _nodes(was) or not _was_used(feature, applied, address):
             raise too_old(node, f"{feature.what} of {address}")
+    had = {want.provider for want in was.wants.values()} if was is not None else set()
+    for provider in sorted({want.provider for want in entry.wants.values()} - had):
+        if formats.get(provider, NEEDS) < NEEDS:
+            raise too_old(provider, f"needs of {address}")
 
 
 def _require_target(address: str, target: AlertTarget, applied: Applied | None, formats: Mapping[str, int]) -> None:

@@ -28,6 +28,14 @@ def _shorter(before: str, after: str) -> bool:
     return duration.milliseconds(after) <= duration.milliseconds(before)
 
 
+def _longer(before: str, after: str) -> bool:
+    return duration.milliseconds(after) >= duration.milliseconds(before)
+
+
+def _outlives(before: str | UnsetType, after: str | UnsetType) -> bool:
+    return after is UNSET or (before is not UNSET and _longer(before, after))
+
+
 def _more(before: Kept | UnsetType, after: Kept | UnsetType) -> bool:
     return before is not UNSET and after is not UNSET and not keeps_fewer(before, after)
 
@@ -50,6 +58,9 @@ HARMLESS: Mapping[str, Harmless] = {
         lambda old, new: _PEER_CALLS.index(new) <= _PEER_CALLS.index(old),
     ),
     "storage.policy.retain": Harmless("more backups are kept", "raised", _more),
+    "provides.services": Harmless("fewer services may ask", "fewer", lambda old, new: set(new) <= set(old)),
+    "provides.grace": Harmless("credentials stay longer", "made longer", _longer),
+    "provides.ttl": Harmless("credentials stay longer", "made longer, or left out", _outlives),
     "policies": Harmless("a policy can only narrow what the compiled table allows", "added, or bound to more"),
 }
 

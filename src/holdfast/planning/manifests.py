@@ -6,8 +6,10 @@ from holdfast.model import canonical
 from holdfast.model.ids import FLEET
 from holdfast.model.manifest import Named, NodeManifest
 from holdfast.model.move import Peer
+from holdfast.model.need import Pair
 from holdfast.model.revision import Entry, Table, Tombstone
 from holdfast.model.route import EdgeRoute, Place
+from holdfast.planning import pairs
 from holdfast.planning.kinds.every import kind_at
 from holdfast.planning.kinds.kind import EVERY_NODE, Section
 from holdfast.planning.public_routes import carried
@@ -26,18 +28,20 @@ class _Written(NodeManifest, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
     """Node name → manifest bytes. A node gets its own services, those it is standby for, the policies that bind
-    them, and storage; an edge its public routes and their backends; a DNS node all internal names."""
+    them, and storage; an edge its public routes and their backends; a DNS node all internal names; a consumer and a
+    provider their pairs."""
     settings = table.entries[FLEET].digest
     shared, own = _projected(table)
     everywhere, retired = _retired(table)
     edge = _edge_routes(table)
     names = _names(table)
+    paired = _paired(table)
     found: dict[str, bytes] = {}
     for node, entry in sorted(table.of_kind("node").items()):
         mine = own.get(node, {})
         held = {section: {**shared.get(section, {}), **mine.get(section, {})} for section in _SECTIONS}
         gone = everywhere | retired[node] if node in retired else everywhere
-        routes = edge.get(node, {})
+        routes, own_pairs = edge.get(node, {}), paired.get(node, ())
         found[node] = canonical.encode(
             _Written(
                 fleet=fleet_id,
@@ -47,8 +51,9 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
                 **held,
                 retired=gone,
                 edge=routes,
-                issuers=_issuers(table, routes) if routes else {},
-                peers=_peers(table, node, held),
+                issuers=_issuers(table, node, routes, own_pairs) if routes or own_pairs else {},
+                peers=_peers(table, node, held, own_pairs),
+                pairs=own_pairs,
                 names=names if entry.dns else _NO_NAMES,
             )
         )
@@ -101,18 +106,31 @@ def _fenced(table: Table, entry: Entry) -> str:
     return _address(table, entry.move.source)
 
 
-def _issuers(table: Table, routes: dict[str, EdgeRoute]) -> dict[str, bytes]:
-    """Of every node that these routes use or may use, as far as an operator recorded it."""
+def _paired(table: Table) -> dict[str, tuple[Pair, ...]]:
+    """Node → the pairs that it is a part of. Its own services may be among those that it provides for."""
+    found: dict[str, list[Pair]] = {}
+    for pair in pairs.of_entries(table.entries):
+        for node in {pair.consumer, pair.provider}:
+            found.setdefault(node, []).append(pair)
+    return {node: tuple(own) for node, own in found.items()}
+
+
+def _issuers(table: Table, node: str, routes: dict[str, EdgeRoute], own: tuple[Pair, ...]) -> dict[str, bytes]:
+    """Of every node that these routes use or may use, and of the providers that this node asks, as far as an operator
+    recorded it."""
     nodes = {node for route in routes.values() for node in (route.node, *(other.node for other in route.others))}
+    nodes |= {pair.provider for pair in own if pair.consumer == node}
     known = {node: table.entries[f"node.{node}"].identity for node in sorted(nodes) if f"node.{node}" in table.entries}
     return {node: one.certificate for node, one in known.items() if one is not UNSET and one.certificate}
 
 
-def _peers(table: Table, node: str, held: Sections) -> dict[str, Peer]:
-    """The other node of each move of this one that is a handover."""
+def _peers(table: Table, node: str, held: Sections, own: tuple[Pair, ...]) -> dict[str, Peer]:
+    """The other node of each move of this one that is a handover, and of each of its pairs: itself, if it provides for
+    a service that it runs."""
     moves = [entry.move for entry in held["services"].values() if entry.move is not UNSET and entry.move.hands_over]
     others = {move.source for move in moves} | {str(entry.node) for entry in held["handover"].values()}
-    entries = {name: table.entries.get(f"node.{name}") for name in sorted(others - {node})}
+    others = (others - {node}) | {pair.provider if pair.consumer == node else pair.consumer for pair in own}
+    entries = {name: table.entries.get(f"node.{name}") for name in sorted(others)}
     return {
         name: Peer(entry.identity.key, entry.address)
         for name, entry in entries.items()

@@ -12,7 +12,7 @@ from holdfast.model.nearest import hint
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import NodeIdentity, Table
-from holdfast.planning import secrets, warnings
+from holdfast.planning import pairs, secrets, warnings
 from holdfast.planning.contents import layered
 from holdfast.planning.kinds.every import documents
 from holdfast.planning.step import between
@@ -44,11 +44,13 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
             )
         table = limited(table_of(applied), table, inputs.only)
         _require_edges(table, inputs.only)
+    pairs.require_unused(table, table_of(applied))
     fresh = {entry.digest: texts[address] for address, entry in drafted.table.entries.items()}
     fresh |= {canonical.digest(sealed): sealed for sealed in fleet.secrets.values()}
     held = layered(fresh, applied.contents if applied else {})
     found = (
         *warnings.of_services(fleet, table),
+        *warnings.unknown_consumers(fleet),
         *warnings.renamed_zone(fleet, applied),
         *warnings.unreached(table, inputs.only),
         *secrets.require_readable(table, held, inputs.only),

@@ -17,7 +17,7 @@ from holdfast.planning.edges import Edges, proxy_of
 from holdfast.planning.formats import NOT_ASKED
 from holdfast.planning.kinds.node import serves_names
 from holdfast.planning.pins import Places
-from holdfast.planning.service_entry import reached, serving_metadata
+from holdfast.planning.service_entry import met_by, reached, serving_metadata
 from holdfast.planning.step import between
 from holdfast.planning.table import tombstones
 
@@ -60,6 +60,7 @@ class _Redrafted:
 
     def __init__(self, target: Table, applied: Applied, contents: Mapping[str, bytes]) -> None:
         self._contents = contents
+        self._target = target
         self._fleet = self._read(target.entries[FLEET].digest, FLEET, FleetDocument)
         self._nodes = {
             name: self._read(entry.digest, f"node.{name}", Node) for name, entry in target.of_kind("node").items()
@@ -79,4 +80,5 @@ class _Redrafted:
     def service(self, address: str, entry: Entry) -> Entry:
         service = self._read(entry.digest, address, Service)
         declared = replace(entry, hostnames=serving_metadata(service)[2])
+        declared = met_by(address[8:], service, declared, self._target, self._contents)
         return reached(address[8:], service, declared, self._fleet.settings, self._edges, must=False)[0]

@@ -1,11 +1,17 @@
-"""The table entry of a service: fields copied from its document, its names and edges. Pure."""
+"""The table entry of a service: fields copied from its document, its names, edges and providers. Pure."""
 
+from collections.abc import Mapping
+
+import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.errors import NotPermitted
+from holdfast.model.applied import content
 from holdfast.model.fleet import Service, Settings
-from holdfast.model.revision import Entry
+from holdfast.model.need import Provides
+from holdfast.model.revision import Entry, Table
+from holdfast.planning import needs
 from holdfast.planning.edges import Edges
 from holdfast.planning.placement import Placed, containers
 from holdfast.planning.reach import hostnames, reach
@@ -20,6 +26,19 @@ def serving_metadata(service: Service) -> tuple[int, bool, tuple[str, ...], tupl
         tuple(sorted({str(route.hostname) for route in routes if route.hostname is not UNSET})),
         tuple(sorted({route.port for route in routes})),
     )
+
+
+def met(name: str, service: Service, entry: Entry, provided: Mapping[str, Provides]) -> Entry:
+    """The entry with the provider of each need. `provided`: by NODE.TYPE."""
+    wants = needs.wants(name, service, provided) if service.needs else {}
+    return replace(entry, wants=wants) if wants != entry.wants else entry
+
+
+def met_by(name: str, service: Service, entry: Entry, table: Table, contents: Mapping[str, bytes]) -> Entry:
+    """The same, from what a table has."""
+    given = table.of_kind("provides").items() if service.needs else ()
+    read = {one: msgspec.json.decode(content(contents, e.digest, f"provides.{one}"), type=Provides) for one, e in given}
+    return met(name, service, entry, read)
 
 
 def reached(

@@ -34,6 +34,8 @@ def check_table(table: Table) -> None:
             raise Unsound(f"{address} and {owners[entry.address]} both have the address {entry.address}")
         if address.startswith("alert.") and any(one not in table.entries for one in entry.applies_to or ()):
             raise Unsound(f"{address} is to be sent by a node that is not in the table")
+        if address.startswith("provides.") and f"node.{entry.node}" not in table.entries:
+            raise Unsound(f"{address} is of a node that is not in the table")
         if not address.startswith("service."):
             continue
         if entry.node is UNSET or f"node.{entry.node}" not in table.entries:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from holdfast.model.applied import Applied, affected, head_of, table_of
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Table
-from holdfast.planning import formats
+from holdfast.planning import formats, pairs
 from holdfast.planning.compile import Compiled, compile_revision
 from holdfast.planning.contents import layered
 from holdfast.planning.diff import changes, grade_of
@@ -26,6 +26,7 @@ def between(
         return Plan(applied.head, (), "apply", None, warnings)
     old = applied.contents if applied else {}
     formats.require(table, layered(fresh, old), applied, reads)
+    pairs.require(before, table, layered(fresh, old))
     compiled = compile_revision(table, applied, fresh)
     found = changes(before, table, old, layered(compiled.candidate.blobs, old), placed)
     grade = grade_of(tuple(demand for change in found for demand in change.demands))

@@ -9,7 +9,7 @@ from holdfast.model.ids import FLEET, TRUST
 from holdfast.model.plan import Change, covered
 from holdfast.model.revision import Table
 from holdfast.model.rules import NEWEST, Rules
-from holdfast.planning import removals
+from holdfast.planning import pairs, removals
 from holdfast.planning.diff import changes, grade_of
 from holdfast.planning.documents import removals_max
 from holdfast.planning.kinds.kind import Proposal, settings_of
@@ -52,6 +52,7 @@ def judge(
             check_entry(Proposal(address, before, after, new, fleet))
     if before.entries.get(FLEET) != after.entries[FLEET]:
         check_settings(before, after, new, fleet)
+    pairs.check(before, after, new)
     found = changes(before, after, old, new, {}, detailed, rules)
     if not found:
         raise Unsound("it changes nothing")

@@ -4,6 +4,7 @@ from msgspec import UNSET
 
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Component, Fleet
+from holdfast.model.nearest import hint
 from holdfast.model.revision import Table
 from holdfast.model.route import zone_of
 from holdfast.planning import images
@@ -71,6 +72,16 @@ def unreached(table: Table, only: str | None = None) -> tuple[str, ...]:
         f"node.{node}: the ledger does not have {' and '.join(sorted(lacking))} yet, so names and public routes of "
         "services there do not work; once its agent runs: holdfast apply (or declare its address in fleet.toml)"
         for node, lacking in sorted(found.items())
+    )
+
+
+def unknown_consumers(fleet: Fleet) -> tuple[str, ...]:
+    """A service may be listed before it is declared; or it is misspelt."""
+    return tuple(
+        f"provides.{name}: there is no service {service} yet; {hint(service, fleet.services)}".rstrip("; ")
+        for name, provides in fleet.provides.items()
+        for service in provides.services
+        if service not in fleet.services
     )
 
 

@@ -1,4 +1,5 @@
-"""The hub's connection to a node that accepts calls (`link = "dial"`). Bounded; sends nothing to an unproven peer."""
+"""Calls to a node that accepts them: by the hub (`link = "dial"`), and by nodes whose services need something of it.
+Bounded; sends nothing to an unproven peer."""
 
 from typing import Protocol
 
@@ -28,4 +29,8 @@ class Callee(Struct, frozen=True):
 class AgentLink(Protocol):
     async def knock(self, callee: Callee) -> None:
         """On return the node has received the call and checks in. Raises WrongNode if another peer answers there."""
+        ...
+
+    async def post(self, callee: Callee, path: str, body: bytes) -> bytes:
+        """The body of its answer; raises what it refused with."""
         ...

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.model import duration
-from holdfast.model.container import SETTLE, STOP_S, ContainerSpec, Guest, Mount, Part, spec_digest
+from holdfast.model.container import SETTLE, STOP_S, ContainerSpec, Guest, Mount, NeedUse, Part, spec_digest
 from holdfast.model.fleet import Component, Hooks, Service, Volume
 from holdfast.model.mounts import on_node
 from holdfast.model.revision import Entry
@@ -23,11 +23,25 @@ def guest(
     """`address` is the service's (`service.web`); a bare name means the same. `exposed`: the node has no proxy."""
     name = address.rpartition(".")[2]
     network = network_of(fleet, name) if len(service.components) > 1 else ""
-    parts = (_part(component, name, entry, fleet, data_dir, network, exposed) for component in service.components)
+    made = (_part(component, name, entry, fleet, data_dir, network, exposed) for component in service.components)
+    parts = (_with_needs(part, service) for part in made)
     with_runs = [replace(part, runs=_runs(service, part.spec.component)) for part in parts]
     off = _off(service, name, data_dir)
     without = (replace(part, off=tuple(m.source for m in part.spec.mounts if m.source in off)) for part in with_runs)
     return Guest(name, deployment, entry.epoch, tuple(without), service.active)
+
+
+def _with_needs(part: Part, service: Service) -> Part:
+    """Each component gets the needs of its service, unless `deliver` names others."""
+    needs = tuple(
+        NeedUse(need.name, need.path)
+        for need in sorted(service.needs, key=lambda need: need.name)
+        if part.spec.component in (need.deliver.components or (part.spec.component,))
+    )
+    if not needs:
+        return part
+    spec = replace(part.spec, needs=needs)
+    return replace(part, spec=spec, digest=spec_digest(spec))
 
 
 def _off(service: Service, name: str, data_dir: str) -> frozenset[str]:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from holdfast.ports.identity_key import IdentityKey
     from holdfast.ports.journal import Journal
     from holdfast.ports.sealing import Opener
-    from holdfast.wiring.agent_parts import BackupPorts, Ports
+    from holdfast.wiring.agent_parts import BackupPorts, NeedPorts, Ports
     from holdfast.wiring.cli import SystemToolbox
+    from holdfast.wiring.keepers import Built
 
 NODE_KEY_FILE, IDENTITY_FILE, AGENT_DB = "node.key", "identity.json", "agent.db"
 AUDIT_FILE, AUDIT_HEAD_FILE, NONCES_FILE = "audit.jsonl", "audit.head", "nonces.db"
@@ -185,7 +186,7 @@ def build_agent(
     findings = Findings(time.now_s, stderr_event)
 
     async def serve(host: str, port: int, opened: "Opened") -> None:
-        await _serve(agent, ports, certificates, home.path(NONCES_FILE), host, port, opened)
+        await _serve(built, ports, certificates, home.path(NONCES_FILE), host, port, opened)
 
     def write(content: bytes) -> None:
         box.disk.replace(home.path(IDENTITY_FILE), content, 0o600)
@@ -196,7 +197,7 @@ def build_agent(
     certificates = NodeCertificates(ports.issuer, ports.clock, door)
     line = HttpNodeStreams(member.hub, member.hub_key, ports.key, lambda: member.fleet, box.clock, box.random)
     streams = Streams(line, ports.runtime, certificates.serving, ports.clock, stderr_event)
-    agent = keepers.build(
+    built = keepers.build(
         ports,
         member,
         certificates,
@@ -205,9 +206,9 @@ def build_agent(
         streams=streams,
         confirmed=kept.confirmed,
         anchored=kept.anchored,
-    ).agent
-    check_role(agent, running.role)
-    return agent, ports
+    )
+    check_role(built.agent, running.role)
+    return built.agent, ports
 
 
 def system_ports(home: SystemAgent, member: "Membership", running: "Running", box: "SystemToolbox") -> "Ports":
@@ -275,10 +276,21 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
         resolver=DnspythonResolver(),
         notifier=partial(notifier_of, running.alert_networks),
         backups=_backup_ports(home, member, running, box, key, private, opener),
+        needs=_need_ports(running, node, key, box),
         drills=DrillPorts(DirectoryScratch(running.data_dir), InsideProber(runtime.connect, runtime.exec)),
         data_dir=running.data_dir,
         say=stderr_event,
     )
+
+
+def _need_ports(running: "Running", node: str, key: "IdentityKey", box: "SystemToolbox") -> "NeedPorts":
+    from holdfast.adapters.agent_link.http import HttpAgentLink
+    from holdfast.adapters.need_files.directory import DirectoryNeedFiles
+    from holdfast.wiring.agent_parts import NeedPorts
+    from holdfast.wiring.need_handlers import handler_of
+
+    files = DirectoryNeedFiles(os.path.join(running.run_dir, "needs", node))
+    return NeedPorts(HttpAgentLink(key, box.clock, box.random), files, handler_of(box.random))
 
 
 def _peer_tls(private: bytes, box: "SystemToolbox") -> "PeerTls":
@@ -323,7 +335,7 @@ def _backup_ports(
 
 
 async def _serve(
-    agent: "Agent",
+    built: "Built",
     ports: "Ports",
     certificates: "NodeCertificates",
     nonces_file: str,
@@ -340,8 +352,8 @@ async def _serve(
 
     nonces = SqliteNonces(nonces_file, ports.clock)
     try:
-        local = LocalAgent(agent, ports.journal, ports.clock)
-        api = LocalApi(local, ports.key, nonces, ports.audit, ports.clock)
+        local = LocalAgent(built.agent, built.needs.held, built.needs.grants.node_of, ports.clock)
+        api = LocalApi(local, built.needs.grants, ports.key, nonces, ports.audit, ports.clock)
         server = NodeServer(api, certificates.serving, IssuedTls(), host, port)
         await server.run(lambda bound: opened(server, bound))
     finally:

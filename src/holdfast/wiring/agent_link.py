@@ -50,7 +50,8 @@ def agent_of(
     effective: Callable[[Revision], Revision],
     succession: Succession,
     confirmed: Callable[[], None],
-) -> tuple[Agent, Reporter, OrderLife]:
+    life: OrderLife,
+) -> tuple[Agent, Reporter]:
     member = common.member
     arch = ports.machine.arch()
     reporter = Reporter(
@@ -62,7 +63,6 @@ def agent_of(
         about=report.about(member.fleet, member.node, arch, member.address),
     )
     results = OrderResults(ports.journal)
-    life = _life(ports, common)
     acts = {**reporter.acts, **life.acts, **keepers.acts()}
     orders = _orders(ports, common, accepting, results, life, acts, folding, streams)
     messages = _messages(ports, common, accepting, reporter, results, life, inventory, folding)
@@ -107,7 +107,7 @@ def agent_of(
         joining=joining,
         keeping=common.keeping,
     )
-    return agent, reporter, life
+    return agent, reporter
 
 
 def accepting_of(
@@ -145,7 +145,7 @@ def accepting_of(
     )
 
 
-def _life(ports: Ports, common: Common) -> OrderLife:
+def life_of(ports: Ports, common: Common) -> OrderLife:
     return OrderLife(
         journal=ports.journal,
         time=common.time,

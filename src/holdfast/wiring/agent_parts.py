@@ -1,5 +1,7 @@
 """What the builders of an agent give each other: its ports, and the parts that several keepers use."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from holdfast.agent.findings import Findings
@@ -24,6 +26,7 @@ from holdfast.agent.services.wanted import Wanted
 from holdfast.agent.time import NodeTime
 from holdfast.agent.wake import Wake
 from holdfast.ports.acceptance import Acceptance
+from holdfast.ports.agent_link import AgentLink
 from holdfast.ports.archive import Archiver
 from holdfast.ports.archive_keys import ArchiveKeys
 from holdfast.ports.audit_log import AuditLog
@@ -39,6 +42,8 @@ from holdfast.ports.journal import Journal
 from holdfast.ports.machine import Machine
 from holdfast.ports.move_lines import MoveLines
 from holdfast.ports.name_server import NameServer, Resolver
+from holdfast.ports.need_files import NeedFiles
+from holdfast.ports.need_handler import NeedHandler
 from holdfast.ports.notifier import MakeNotifier
 from holdfast.ports.own_files import OwnFiles
 from holdfast.ports.prober import HealthProber, Prober
@@ -76,6 +81,14 @@ class DrillPorts(Struct, frozen=True):
     prober: HealthProber
 
 
+class NeedPorts(Struct, frozen=True):
+    """`link` calls providers, `files` are for containers; `handler` answers what makes credentials of a type."""
+
+    link: AgentLink
+    files: NeedFiles
+    handler: Callable[[str], NeedHandler]
+
+
 class Ports(Struct, frozen=True, kw_only=True):
     """Everything outside of the agent, for the functions of this module only: no class of the agent gets it."""
 
@@ -101,6 +114,7 @@ class Ports(Struct, frozen=True, kw_only=True):
     notifier: MakeNotifier
     backups: BackupPorts
     drills: DrillPorts
+    needs: NeedPorts
     data_dir: str
     say: Say
 

@@ -41,9 +41,10 @@ from holdfast.agent.time import NodeTime
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.agent.wake import Wake
 from holdfast.model.manifest import NodeManifest
-from holdfast.wiring import backups, drills, moves, schedules
-from holdfast.wiring.agent_link import accepting_of, agent_of
+from holdfast.wiring import backups, drills, moves, needs, schedules
+from holdfast.wiring.agent_link import accepting_of, agent_of, life_of
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
+from holdfast.wiring.needs import NeedSide
 from holdfast.wiring.services import service_side
 from holdfast.wiring.traffic import traffic_side
 
@@ -59,6 +60,7 @@ class Built(Struct, frozen=True):
     reporter: Reporter
     life: OrderLife
     keepers: Keepers
+    needs: NeedSide
 
 
 def build(
@@ -89,7 +91,10 @@ def build(
     accepting = accepting_of(ports, common, folding, anchored, leaving)
     traffic = traffic_side(ports, common)
     vouch = Vouching(accepting, ports.acceptance).of
-    services = service_side(ports, common, traffic, vouch, left)
+    life = life_of(ports, common)
+    wants = needs.books_of(ports)
+    services = service_side(ports, common, traffic, vouch, left, wants.mounts)
+    need = needs.side(ports, common, services, wants, life)
     (schedule, plans), figures = schedules.keeper(ports, common, services), _figures(ports, common, services)
     drilled = Wake()
     books = Books(ports.journal, drilled)
@@ -103,22 +108,38 @@ def build(
     keepers = Keepers(
         every=(
             *(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, targets, figures),
-            *(ways, move, silence, disks, boot),
+            *(ways, move, silence, disks, boot, need.needs, need.grants),
         ),
         followers=(
             *(ways, move, certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, figures),
-            silence,
+            *(silence, need.needs, need.grants),
         ),
         hint_takers=(services.keeper, dns, silence),
-        reports=(certificates, services.keeper, proxy, edges, routes, dns, schedule, backup, drill, figures, move),
+        reports=(
+            certificates,
+            services.keeper,
+            proxy,
+            edges,
+            routes,
+            dns,
+            schedule,
+            backup,
+            drill,
+            figures,
+            move,
+            need.needs,
+            need.grants,
+        ),
         settlers=(services.keeper,),
-        actors=(certificates, services.keeper, schedule, backup, drill),
+        actors=(certificates, services.keeper, schedule, backup, drill, need.grants),
     )
     succession = _succession(ports, common, accepting)
-    agent, reporter, life = agent_of(
-        ports, common, accepting, folding, keepers, services.inventory, streams, effective.of, succession, confirmed
+    agent, reporter = agent_of(
+        *(ports, common, accepting, folding, keepers, services.inventory, streams, effective.of, succession, confirmed),
+        life,
     )
-    return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter, life, keepers)
+    parts = services.keeper, services.orders, services.inventory, services.images
+    return Built(agent, *parts, reporter, life, keepers, need)
 
 
 def _succession(ports: Ports, common: Common, accepting: Accepting) -> Succession:

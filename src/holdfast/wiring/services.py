@@ -17,7 +17,7 @@ from holdfast.agent.services.passes import Passes, Survey
 from holdfast.agent.services.records import Records
 from holdfast.agent.services.rest import Rest
 from holdfast.agent.services.rollout.attempts import Attempts
-from holdfast.agent.services.rollout.containers import Containers
+from holdfast.agent.services.rollout.containers import Containers, SecretDelivery
 from holdfast.agent.services.rollout.crash_loops import CrashLoops
 from holdfast.agent.services.rollout.data_here import HereWithData
 from holdfast.agent.services.rollout.driver import Rollouts
@@ -88,9 +88,11 @@ def _parts(ports: Ports, common: Common, vouch: Vouch, left: LeftBook) -> Parts:
     )
 
 
-def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch, left: LeftBook) -> ServiceSide:
+def service_side(
+    ports: Ports, common: Common, traffic: Traffic, vouch: Vouch, left: LeftBook, secrets: SecretDelivery
+) -> ServiceSide:
     lanes, parts = common.lanes, _parts(ports, common, vouch, left)
-    containers = _containers(ports, common, traffic, parts)
+    containers = _containers(common, traffic, parts, secrets)
     here = _here(common, traffic, parts)
     rollouts = _rollouts(ports, common, traffic, parts, containers, here)
     deployments = Deployments(
@@ -163,12 +165,12 @@ def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch, l
     )
 
 
-def _containers(ports: Ports, common: Common, traffic: Traffic, parts: Parts) -> Containers:
+def _containers(common: Common, traffic: Traffic, parts: Parts, secrets: SecretDelivery) -> Containers:
     return Containers(
         door=parts.door,
         inventory=parts.inventory,
         health_checks=parts.health_checks,
-        secrets=ports.secrets,
+        secrets=secrets,
         volumes=parts.data.volumes,
         dns=traffic.dns.servers,
         lanes=common.lanes,

@@ -15,6 +15,7 @@ from tests.fleets.virtual import VirtualLoop, run
 POLL = Node("w1", ("worker",), address="100.64.0.2")
 DIAL = replace(POLL, link="dial")
 DIRECT = replace(POLL, direct="on")
+PROVIDER = replace(POLL, roles=("worker", "provider"))
 HERE = ("100.64.0.2", 9444)
 
 
@@ -25,6 +26,8 @@ HERE = ("100.64.0.2", 9444)
         (POLL, "100.64.0.9", None, None),
         (DIAL, "", None, HERE),
         (DIRECT, "", None, HERE),
+        (PROVIDER, "", None, HERE),
+        (replace(PROVIDER, peer_calls="off"), "", None, None),
         (DIAL, "100.64.0.9:1234", None, HERE),  # what is signed comes first
         (replace(DIAL, address=""), "100.64.0.9", None, ("100.64.0.9", 9444)),
         (replace(DIAL, address=""), "[fd00::9]:1234", None, ("fd00::9", 1234)),

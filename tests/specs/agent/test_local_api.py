@@ -36,6 +36,7 @@ KEY = MemoryIdentityKey(b"n" * 32)
 HUB = MemoryIdentityKey(b"h" * 32)
 SESSION = MemoryIdentityKey(b"s" * 32)
 STRANGER = MemoryIdentityKey(b"x" * 32)
+PEER = MemoryIdentityKey(b"p" * 32)  # of a node with a need here
 MANIFEST = b'{"fleet":"f","node":"w1"}'
 HEAD = Head(4, "4" * 64)
 _nonces = count(1)
@@ -66,6 +67,9 @@ class Node:
     def fleet(self) -> str:
         return FLEET
 
+    def node_of(self, line: str) -> str:
+        return "w7" if line == PEER.line else ""
+
     def trust(self) -> Trust | None:
         return self._trust
 
@@ -82,13 +86,29 @@ def certificate(signer: MemorySigner = ALICE_SIGNER, fleet: str = FLEET, session
     return session_header.write(SessionCertificate(grant, signer.sign(grant, NAMESPACE)))
 
 
+class Gives:
+    """What the node gives to others, and who asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    async def granted(self, node: str, type: str, body: bytes) -> bytes:
+        self.asked.append((node, type))
+        return b"{}"
+
+    async def told(self, node: str, body: bytes) -> bytes:
+        self.asked.append((node,))
+        return b"{}"
+
+
 class Bench:
     def __init__(self) -> None:
         self.clock = VirtualClock(START_S)
         self.node = Node(trusted())
         self.audit = MemoryAuditLog(self.clock)
         self.nonces = MemoryNonces(self.clock)
-        self.api = LocalApi(self.node, KEY, self.nonces, self.audit, self.clock)
+        self.gives = Gives()
+        self.api = LocalApi(self.node, self.gives, KEY, self.nonces, self.audit, self.clock)
         self.bodies_read = 0
 
     def ask(self, asked: Request, body: bytes = b"") -> Response:
@@ -131,21 +151,29 @@ def by(kind: Kind, method: str, target: str) -> Request:
             return signed(SESSION, method, target, extra={session_header.HEADER: certificate()})
         case "anonymous":
             return Request(method, target, {}, "192.0.2.9")
+        case "node":
+            return signed(PEER, method, target)
         case _:
             return signed(STRANGER, method, target)
 
 
-@pytest.mark.parametrize("kind", ["hub", "operator", "anonymous", "node"])
+@pytest.mark.parametrize("kind", ["hub", "operator", "anonymous", "node", "guest"])
 @pytest.mark.parametrize("route", list(ROUTES), ids=" ".join)
 def test_everybody_gets_exactly_what_the_table_says(bench: Bench, kind: Kind, route: tuple[str, str]) -> None:
-    """I-13, M-113: also another enrolled node of the fleet is a stranger here."""
+    """I-13, M-113, C-12: a node without a need here is a stranger; one with a need sees nothing else."""
     answer = bench.ask(by(kind, *route))
     allowed = kind in ALLOWED[ROUTES[route]]
-    proven = kind in ("hub", "operator")
-    assert answer.status == (200 if allowed else 403 if proven else 401), answer
+    refused = {"hub": 403, "operator": 403, "node": 404}.get(kind, 401)
+    assert answer.status == (200 if allowed else refused), answer
     assert len(bench.denials()) == (0 if allowed else 1)
     assert bench.node.knocks == (1 if allowed and route[1] == "/v1/knock" else 0)
     assert bench.bodies_read == (1 if allowed else 0), "a body is read for those who may ask, and for nobody else"
+
+
+def test_a_node_is_named_by_its_key_and_not_by_what_it_sends(bench: Bench) -> None:
+    """I-12."""
+    assert bench.ask(signed(PEER, "POST", "/v1/capabilities/postgres", b"{}"), b"{}").status == 200
+    assert bench.gives.asked == [("w7", "postgres")]
 
 
 def test_every_route_has_its_row() -> None:

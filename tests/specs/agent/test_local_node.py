@@ -2,30 +2,19 @@
 
 import asyncio
 
-import msgspec
-import pytest
-
 from holdfast.agent.local_api.api import Holding
-from holdfast.agent.local_api.node import HOLDINGS_FACT, LocalAgent
-from holdfast.errors import Corrupt
+from holdfast.agent.local_api.node import LocalAgent
 from tests.fleets.agents import Lone, PaperHub
 from tests.fleets.virtual import VirtualLoop, run
 from tests.scenarios.test_agent_orders import CANDIDATES
 
 
-def test_holdings_are_what_the_journal_has() -> None:
+def test_holdings_are_those_of_the_needs() -> None:
     async def main(loop: VirtualLoop) -> None:
         lone = Lone(loop, PaperHub(*CANDIDATES))
-        node = LocalAgent(await lone.turned(), lone.journal, lone.clock)
-        assert node.holdings() == ()
-        held = (Holding("db-1", "w2", "shop"), Holding("mail-7", "w3", "shop"))
-        lone.journal.set_aside(HOLDINGS_FACT, msgspec.json.encode(held))
-        assert node.holdings() == held
-        assert LocalAgent(lone.start(), lone.journal, lone.clock).holdings() == held, "a restart forgot them"
-        lone.journal.set_aside(HOLDINGS_FACT, b"[{")
-        with pytest.raises(Corrupt) as told:
-            node.holdings()
-        assert told.value.remedy
+        held = (Holding("sha256:1", "w2", "shop"), Holding("sha256:2", "w3", "shop"))
+        node = LocalAgent(await lone.turned(), lambda: held, lambda line: "w2" if line == "key" else "", lone.clock)
+        assert node.holdings() == held and (node.node_of("key"), node.node_of("other")) == ("w2", "")
 
     run(main)
 
@@ -36,7 +25,7 @@ def test_status_and_manifest_follow_what_is_accepted() -> None:
     async def main(loop: VirtualLoop) -> None:
         lone = Lone(loop, PaperHub(*CANDIDATES))
         agent = lone.start()
-        node = LocalAgent(agent, lone.journal, lone.clock)
+        node = LocalAgent(agent, lambda: (), lambda line: "", lone.clock)
         assert node.manifest() is None and node.fleet() == "" and node.trust() is None
         await agent.turn()
         status = node.status()

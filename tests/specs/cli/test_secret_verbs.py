@@ -307,8 +307,39 @@ def test_an_alert_target_of_nodes_is_named_inside_the_seal_and_its_nodes_can_ope
     assert home.run("plan") == 2 and "is sealed for service.web, not for alerts.phone" in home.complained
 
 
+def test_the_secret_of_a_provider_is_sealed_to_its_node_and_for_nothing_else(home: Home) -> None:
+    provides = '[[provides]]\nnode = "w2"\ntype = "postgres"\nservices = ["web"]\n'
+    provides += 'params = { address = "127.0.0.1:5432", secret = "admin" }\n'
+    text = (home.fleet / "fleet.toml").read_text().replace('["worker"]', '["worker", "provider"]')
+    (home.fleet / "fleet.toml").write_text(text + provides)
+    home.service("web", service("w1"))
+    assert home.run("plan") == 2 and "holdfast secret set admin" in home.complained
+    assert home.run("secret", "set", "admin", piped=CANARY) == 0
+    assert home.addresses("admin", "w2") == ("provides.w2.postgres",) and home.recipients("admin") == ({"w2"}, 1)
+    assert home.run("plan", "--json") == 0 and json.loads(home.said)["warnings"] == []
+    assert listed(home)["admin"]["used_by"] == ["provides.w2.postgres"] and listed(home)["admin"]["not_for"] == []
+    assert home.run("secret", "rotate", "admin", "--keep", "--for", "service.web") == 0
+    assert home.run("plan") == 2
+    assert "holdfast secret rotate admin --keep" in home.complained
+    assert home.run("secret", "rotate", "admin", "--keep", "--for", "provides.w2.postgres") == 0
+    assert home.addresses("admin", "w2") == ("provides.w2.postgres",) and home.run("plan") == 0
+
+
 @pytest.mark.parametrize(
-    "address", ["web", "alert.phone", "alerts.", "service.", "service.*", "node.w1", "service.web\x1b[2J", "registry:x"]
+    "address",
+    [
+        "web",
+        "alert.phone",
+        "alerts.",
+        "provides.w1",
+        "provides.w1.",
+        "service.a.b",
+        "service.",
+        "service.*",
+        "node.w1",
+        "service.web\x1b[2J",
+        "registry:x",
+    ],
 )
 def test_only_a_service_can_be_named(home: Home, address: str) -> None:
     assert home.run("secret", "set", "db", "--generate", "--for", address) == 2

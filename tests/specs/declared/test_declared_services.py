@@ -336,13 +336,6 @@ def test_a_health_check_does_not_complain_about_a_route_that_was_refused_already
     assert only_problem(with_service(text))[2] == "components[0].routes[0].port"
 
 
-@pytest.mark.parametrize("key", ["needs"])
-def test_a_service_key_whose_feature_is_not_built_yet_is_refused_with_a_sentence(key: str) -> None:
-    found = only_problem(with_service(f"{key} = []\n" + WEB))
-    assert found[:3] == ("services/web.toml", 1, key)
-    assert found[3].startswith("not built yet: ") and found[4].startswith("remove the key")
-
-
 def test_a_service_may_have_64_components_and_not_one_more() -> None:
     many = "".join(f'[[components]]\nname = "c{at}"\nimage = "a"\n' for at in range(65))
     assert only_problem(with_service(many))[3] == "must have 1 to 64 entries, not 65"

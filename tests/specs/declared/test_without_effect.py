@@ -69,8 +69,6 @@ SAMPLES: dict[Row, Sample] = {
         fleet_file(BOX + 'policy = { schedule = "hourly" }\n'),
     ),
     ("FleetFile", "policies", ""): Sample(policy('"fleet"'), "fleet.toml: policies.base", policy('"fleet"', "forbid;")),
-    ("Node", "peer_calls", "off"): Sample(node('peer_calls = "off"\n'), "fleet.toml: nodes.w1.peer_calls"),
-    ("Node", "roles", "provider"): Sample(roles("provider"), "fleet.toml: nodes.w1.roles.provider"),
     ("Node", "roles", "builder"): Sample(roles("builder"), "fleet.toml: nodes.w1.roles.builder"),
     ("Node", "direct", "on"): Sample(node('direct = "on"\n'), "fleet.toml: nodes.w1.direct"),
     ("Node", "labels", ""): Sample(node('labels = {rack = "a"}\n'), "fleet.toml: nodes.w1.labels"),
@@ -200,15 +198,15 @@ def test_what_is_applied_as_declared_is_not_read_from_the_ledger() -> None:
 def test_a_refusal_names_the_line_also_where_nodes_are_not_in_order() -> None:
     files = {
         path: text.encode()
-        for path, text in {**node('peer_calls = "off"\n'), **volume('protect = "none", class = "slow"')}.items()
+        for path, text in {**node('direct = "on"\n'), **volume('protect = "none", class = "slow"')}.items()
     }
     text = files["fleet.toml"].replace(b'name = "edge1"', b'name = "zz"')
     judged = judge(fleet_of({**FILES, **files, "fleet.toml": text}), None)
     first, second = without_effect.problems(judged.refused, {**files, "fleet.toml": text}).problems
-    line = text.decode().splitlines().index('peer_calls = "off"') + 1
-    assert (first.file, first.line, first.key) == ("fleet.toml", line, "nodes[2].peer_calls")
+    line = text.decode().splitlines().index('direct = "on"') + 1
+    assert (first.file, first.line, first.key) == ("fleet.toml", line, "nodes[2].direct")
     assert (second.file, second.line, second.key) == ("services/web.toml", 4, "components[0].volumes[0].class")
-    assert first.what == TABLE["Node", "peer_calls", "off"].reason and first.remedy
+    assert first.what == TABLE["Node", "direct", "on"].reason and first.remedy
 
 
 def test_a_reader_who_does_not_know_what_is_applied_is_only_warned() -> None:

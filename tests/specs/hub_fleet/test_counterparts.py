@@ -147,21 +147,22 @@ def test_nothing_of_a_node_reaches_another_through_the_hub() -> None:
 
 
 def test_every_host_runs_the_same_agent_and_there_is_no_other_program() -> None:
-    """F-03: the endpoints that every agent has; those of roles will be more endpoints of this one, not another
-    program. Until capabilities are built their paths are not there."""
-    assert {path for _, path in api.ROUTES} >= {"/v1/status", "/v1/manifest", "/v1/holdings"}
-    assert not [path for _, path in api.ROUTES if path.startswith("/v1/capabilities")]
+    """F-03: the endpoints that every agent has; a provider has no other program, and answers only to declared pairs."""
+    assert {path for _, path in api.ROUTES} >= {"/v1/status", "/v1/manifest", "/v1/holdings", "/v1/capabilities/"}
     assert {verb for verb in VERBS if verb.endswith(" run")} == {"hub run", "agent run", "schedule run"}
     units = {path.name for path in (ROOT / "deploy" / "systemd").glob("*.service")}
     assert units == {f"holdfast-{name}.service" for name in ("agent", "hub", "mounts", "proxy")}
 
 
-def test_no_agent_has_a_way_to_another_agent_but_that_of_a_declared_move() -> None:
-    """I-15: its room knows the port to its hub, that of moves, through which only objects of a move go to a node that
-    the accepted revision names, and no other client. tests/scenarios/test_move_ways.py has the calls of a run."""
+def test_no_agent_has_a_way_to_another_agent_but_those_of_declared_moves_and_needs() -> None:
+    """I-15, C-12: its room knows the port to its hub, that of moves, through which only objects of a move go to a node
+    that the accepted revision names, that of needs, which goes to the providers that it names, and no other client.
+    tests/scenarios/test_move_ways.py and test_needs.py have the calls of a run."""
     room = ROOT / "src" / "holdfast" / "agent"
     ways = {str(path.relative_to(room)) for path in room.rglob("*.py") if "ports.move_lines" in path.read_text()}
     assert ways == {"moves/ways/keeper.py", "moves/ways/ways.py"}
+    calls = {str(path.relative_to(room)) for path in room.rglob("*.py") if "ports.agent_link" in path.read_text()}
+    assert calls == {f"needs/{name}.py" for name in ("asking", "books", "declared", "telling")}
     for path in room.rglob("*.py"):
         text = path.read_text()
         for node in ast.walk(ast.parse(text)):
@@ -201,6 +202,8 @@ def test_who_connects_to_whom_is_written_down() -> None:
         ["the node that a service moves away from", "the node that it moves to, `address`, while it moves"]
     ], "the one line from node to node"
     about_the_fleet = [row for row in rows if "9444" in row[2] or "9555" in row[2]]
-    assert {row[0] for row in about_the_fleet} == {"operators' machines", "every node", "hub"}
-    assert {row[1] for row in about_the_fleet if "node" in row[0]} == {"hub"}, "no node opens such a line to a node"
+    consumers, providers = "nodes of services with `[[needs]]`", "nodes with the role `provider`, `address`"
+    assert {row[0] for row in about_the_fleet} == {"operators' machines", "every node", "hub", consumers}
+    lines = {(row[0], row[1]) for row in about_the_fleet if "node" in row[0]}
+    assert lines == {("every node", "hub"), (consumers, providers)}, "no other node opens such a line to a node"
     assert 'link = "dial"' in page and "node → node on 9444" in page

@@ -22,6 +22,7 @@ from holdfast.model.fleet import (
     StoragePolicy,
     Timeouts,
 )
+from holdfast.model.need import Provides
 from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
 from holdfast.model.rules import Rules
@@ -40,6 +41,10 @@ def fleet(**more: Any) -> FleetDocument:
 
 def settings(**more: Any) -> FleetDocument:
     return fleet(settings=Settings("home", **more))
+
+
+def given(**more: Any) -> Provides:
+    return Provides(**{"node": "p1", "type": "db", "services": ("web",), **more})
 
 
 def node(**more: Any) -> Node:
@@ -123,6 +128,12 @@ CHANGES: dict[str, tuple[str, Any, Any]] = {
     "alerts.quiet": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", quiet="00:00-23:59")),
     "alerts.timezone": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", timezone="Europe/Oslo")),
     "alerts.quiet_except": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", quiet_except=("node_silent",))),
+    "provides.node": ("provides.p1.db", given(), Provides("p2", "db", ("web",))),
+    "provides.type": ("provides.p1.db", given(), Provides("p1", "postgres", ("web",))),
+    "provides.services": ("provides.p1.db", given(), given(services=("shop", "web"))),
+    "provides.params": ("provides.p1.db", given(), given(params={"user": "other"})),
+    "provides.grace": ("provides.p1.db", given(), given(grace="1h")),
+    "provides.ttl": ("provides.p1.db", given(), given(ttl="1h")),
 }
 ALWAYS = {key for key, row in HARMLESS.items() if row.words == "always"}
 PARTLY = {  # a row with a condition: what grade apply may do
@@ -136,6 +147,9 @@ PARTLY = {  # a row with a condition: what grade apply may do
     "nodes.link": (node(link="dial"), node()),
     "nodes.peer_calls": (node(), node(peer_calls="off")),
     "storage.policy.retain": (nas(policy=StoragePolicy(retain=7)), nas(policy=StoragePolicy(retain=9))),
+    "provides.services": (given(services=("shop", "web")), given()),
+    "provides.grace": (given(), given(grace="30d")),
+    "provides.ttl": (given(ttl="1h"), given()),
 }
 
 
@@ -198,7 +212,7 @@ def test_the_condition_of_a_row_holds_alone(key: str) -> None:
 
 def _values(key: str, pair: Any) -> tuple[Any, Any]:
     table = key.rpartition(".")[0]
-    prefix = {"nodes": "nodes", "storage.policy": "storage"}.get(table, "")
+    prefix = {"nodes": "nodes", "storage.policy": "storage", "provides": "provides"}.get(table, "")
     found = {spelled: (old, new) for spelled, old, new in changed(prefix, *pair)}
     return found[key]
 

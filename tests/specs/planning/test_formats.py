@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec import inspect
@@ -28,14 +28,17 @@ from holdfast.model.fleet import (
     Volume,
 )
 from holdfast.model.manifest import NodeManifest
+from holdfast.model.need import Deliver, Need, Pair, Provides, Want
 from holdfast.model.revision import Header
 from holdfast.model.trust import Trust
 from holdfast.planning import formats
 from holdfast.planning.drain import plan_drain
+from holdfast.planning.kinds.kind import Section
 from holdfast.planning.plan import Inputs, plan
 from holdfast.planning.rollback import plan_rollback
 from holdfast.planning.secrets import Uses
 from tests.fleets.build import ALICE, commit, digest_pinned, edge_fleet, mailbox, operator_signer, small_fleet
+from tests.fleets.needing import DB, NEED
 from tests.fleets.sealing import sealed_to
 
 # Fields of the documents that agents of format 1 read, as they were then. A line is added here only for a field that
@@ -46,6 +49,7 @@ FEATURES: tuple[formats.Feature[Any], ...] = (
     *formats.OF_TRUST,
     *formats.OF_STORAGE,
     *formats.OF_FLEET,
+    *formats.OF_PROVIDES,
 )
 KNOWN = set(Path(__file__).with_name("fields_of_format_1.txt").read_text().split())
 # The same feature in the documents that planning derives from those of the operators.
@@ -57,6 +61,13 @@ DERIVED: dict[str, str] = {
 }
 DERIVED |= {f"FleetDocument.backups.retain.{key}": formats.OF_FLEET[0].key for key in ("daily", "weekly", "monthly")}
 DERIVED["FleetDocument.backups.timezone"] = "FleetDocument.backups.cron"
+NEEDS = {f"Service.needs.{key}" for key in Need.__struct_fields__}
+NEEDS |= {f"Service.needs.deliver.{key}" for key in Deliver.__struct_fields__}
+NEEDS |= {f"NodeManifest.{section}.wants" for section in get_args(Section)}
+NEEDS |= {f"NodeManifest.{section}.wants.{key}" for section in get_args(Section) for key in Want.__struct_fields__}
+NEEDS |= {"NodeManifest.pairs", *(f"NodeManifest.pairs.{key}" for key in Pair.__struct_fields__)}
+DERIVED |= dict.fromkeys(NEEDS, "Service.needs")
+DERIVED |= {f"Provides.{key}": "Provides.type" for key in Provides.__struct_fields__ if key != "type"}
 DERIVED |= dict.fromkeys(("Service.drill.cmd", "Service.drill.timeout"), "Service.drill")
 
 SEALED = sealed_to("w1", "w2")
@@ -83,7 +94,7 @@ def fields(kind: type) -> set[str]:
 
 def test_every_field_that_older_agents_do_not_know_has_a_format() -> None:
     """An agent refuses unknown fields of a signed document, and then follows no revision at all."""
-    kinds = (Service, Node, FleetDocument, Trust, AlertTarget, NodeManifest, Header)
+    kinds = (Service, Node, FleetDocument, Trust, AlertTarget, NodeManifest, Header, Provides)
     now = {key for kind in kinds for key in fields(kind)} | {"Storage.location"}  # no older agent uses any
     features = {feature.key for feature in FEATURES}
     moves = {key for key in now if re.search(r"\.(move|handover|peers|fenced)\b", key)}  # require_move asks for them
@@ -128,6 +139,13 @@ def storing(nodes: tuple[str, ...]) -> Fleet:
     return replace(fleet(), storage={"box": Storage("box", "local-dir", "box-1", location="/srv/box", nodes=nodes)})
 
 
+def wishing() -> Fleet:
+    """service.web on w1 needs what w1 provides; test_needs.py has pairs of two nodes."""
+    base = replace(fleet(), services={"web": replace(service(), needs=(NEED,))})
+    nodes = {**base.nodes, "w1": Node("w1", ("worker", "provider"))}
+    return replace(base, nodes=nodes, provides={"w1.postgres": replace(DB, node="w1")}, secrets={"admin": SEALED})
+
+
 def scoped() -> Fleet:
     return replace(fleet(), operators=(ALICE, SCOPED))
 
@@ -145,6 +163,8 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.snapshot.method": (lambda: dumping(method="cli"), ("w1",)),
     "Service.snapshot.component": (lambda: dumping(component="main"), ("w1",)),
     "Service.snapshot.volume": (lambda: dumping(volume="book"), ("w1",)),
+    "Service.needs": (wishing, ("w1",)),
+    "Provides.type": (wishing, ("w1",)),
     "AlertTarget.nodes": (telling, ("w2",)),
     "AlertTarget.quiet": (lambda: telling(quiet="22:00-07:00"), ("w2",)),
     "Storage.location": (lambda: storing(("w2",)), ("w2",)),
@@ -248,7 +268,7 @@ def test_an_edge_gets_the_headers_too() -> None:
 # ---- plans that are not made of files
 
 
-@pytest.mark.parametrize("key", [key for key in USES if key.startswith("Service")])
+@pytest.mark.parametrize("key", [key for key in USES if key.startswith("Service") and key != "Service.needs"])
 def test_a_rollback_is_refused_as_an_apply_is(key: str) -> None:
     make, _ = USES[key]
     hub = mailbox()

@@ -30,6 +30,7 @@ from holdfast.model.fleet import (
     Volume,
 )
 from holdfast.model.ids import KINDS
+from holdfast.model.need import Provides
 from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
 from holdfast.model.rules import NEWEST, Rules
@@ -61,6 +62,7 @@ NAS = Storage("nas", "nfs", "server:/x")
 W1 = Node("w1", ("worker",))
 CHAT = AlertTarget("chat", webhook="https://a.test/x")
 KEY = "ssh-ed25519 AAAA"
+DB = Provides("p1", "postgres", ("web",))
 
 
 def shared_off() -> Service:
@@ -70,6 +72,8 @@ def shared_off() -> Service:
 
 # (address, before, after, the reason that is expected, None: grade apply is enough)
 TABLE: list[tuple[str, Any, Any, str | None]] = [
+    ("provides.p1.postgres", DB, replace(DB, services=("shop", "web")), "changes provides.services"),
+    ("provides.p1.postgres", replace(DB, services=("shop", "web")), DB, None),
     ("service.x", service(DATA), service(DATA, image=OTHER), None),
     ("service.x", service(DATA), service(DATA, active=False), None),
     ("service.x", service(DATA), service(DATA, protect=True), None),

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from holdfast.model import ids
 from holdfast.model.move import Move
+from holdfast.model.need import Want
 from holdfast.model.revision import Entry, NodeIdentity, Table
 from holdfast.model.route import PublicRoute
 from holdfast.planning.kinds.every import KINDS, holders, kind_at
@@ -33,6 +34,7 @@ FULL: dict[str, Any] = {
     "names": ("web.web.lab",),
     "public": {"a.example.test": PublicRoute("web", "http", "e1", "web.web.lab")},
     "move": Move("w2"),
+    "wants": {"db": Want("postgres", "p1")},
 }
 NAMED = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
@@ -59,7 +61,9 @@ def test_an_entry_has_only_the_fields_of_its_kind(kind: Kind) -> None:
 @NAMED
 def test_a_kind_is_projected_into_a_field_that_manifests_have(kind: Kind) -> None:
     own: Struct = Entry(**{name: FULL[name] for name in kind.view.__struct_fields__})
-    address = kind.name if kind.name in ("fleet", "trust") else f"{kind.name}.web"
+    address = (
+        kind.name if kind.name in ("fleet", "trust") else f"{kind.name}.{'w1.db' if kind.name == 'provides' else 'web'}"
+    )
     table = Table({address: own})  # type: ignore[dict-item]
     places = list(kind.project(address, own, table))  # type: ignore[arg-type]
     assert {section for _, section in places} <= set(get_args(Section))
@@ -79,6 +83,7 @@ def test_who_holds_what() -> None:
             "alert.chat": Entry("3" * 64),
             "node.w1": Entry("4" * 64),
             "storage.nas": Entry("5" * 64),
+            "provides.p1.postgres": Entry("6" * 64, node="p1"),
         }
     )
     found = {address: holders(address, table) for address in table.entries}
@@ -90,4 +95,5 @@ def test_who_holds_what() -> None:
         "alert.chat": frozenset(),
         "node.w1": {"w1"},
         "storage.nas": None,
+        "provides.p1.postgres": {"p1"},
     }

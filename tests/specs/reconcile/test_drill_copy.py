@@ -37,7 +37,7 @@ def test_a_copy_has_everything_of_its_component_but_its_place() -> None:
     assert (copy.spec.ports, copy.spec.exposed, copy.spec.stop_s) == ((), False, STOP_S)
     assert copy.spec.network == f"hf-ffffff-shop_drill-{TOKEN}" != web.spec.network
     assert copy.name == f"hf-ffffff-shop_drill-web-{TOKEN}"
-    kept = ("fleet", "service", "component", "epoch", "image", "digest", "command", "env", "secrets", "user")
+    kept = ("fleet", "service", "component", "epoch", "image", "digest", "command", "env", "secrets", "user", "needs")
     assert all(getattr(copy.spec, name) == getattr(web.spec, name) for name in kept)
     changed = {"mounts", "ports", "network", "cpu_millicores", "memory_bytes", "exposed", "stop_s"}
     assert {*kept, *changed} == set(ContainerSpec.__struct_fields__), "a new field needs a decision here"

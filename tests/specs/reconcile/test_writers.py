@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.model.container import ContainerSpec, Mount, SecretUse
+from holdfast.model.container import ContainerSpec, Mount, NeedUse, SecretUse
 from holdfast.model.fleet import Health
 from holdfast.reconcile.writers import HARMLESS, writer, writers_of
 from tests.specs.reconcile.guests import part
@@ -32,6 +32,7 @@ CHANGED: dict[str, Any] = {
     "memory_bytes": 1 << 20,
     "exposed": True,
     "user": "1000",
+    "needs": (NeedUse("db", "/run/needs/db"),),
 }
 
 

@@ -1,5 +1,6 @@
 """Nodes in memory that can be called: the same refusals as over HTTPS, without a network."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from holdfast.errors import Unauthenticated, Unreachable
@@ -17,6 +18,7 @@ class MemoryDoor:
     hub_key: str
     fleet: str
     knocks: int = 0
+    answer: Callable[[str, bytes], Awaitable[bytes]] | None = None
 
 
 class MemoryAgentLink:
@@ -25,6 +27,15 @@ class MemoryAgentLink:
         self.doors: dict[tuple[str, int], MemoryDoor] = {}
 
     async def knock(self, callee: Callee) -> None:
+        self._door(callee).knocks += 1
+
+    async def post(self, callee: Callee, path: str, body: bytes) -> bytes:
+        door = self._door(callee)
+        if door.answer is None:
+            raise Unreachable(f"{callee.node} did not answer: it takes no calls", remedy="start its agent")
+        return await door.answer(path, body)
+
+    def _door(self, callee: Callee) -> MemoryDoor:
         door = self.doors.get(place(callee.address))
         if door is None:
             raise Unreachable(f"{callee.node} did not answer: nothing listens there", remedy="start a listener there")
@@ -36,7 +47,7 @@ class MemoryAgentLink:
             raise _refused("other_recipient")
         if door.fleet != callee.fleet:
             raise _refused("other_fleet")
-        door.knocks += 1
+        return door
 
 
 def _refused(code: str) -> Unauthenticated:

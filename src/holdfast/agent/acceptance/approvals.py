@@ -6,8 +6,8 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from holdfast.agent.acceptance.demanded import Signers
 from holdfast.agent.acceptance.manifest import Followed, entries
-from holdfast.agent.acceptance.manifest_grades import Signers
 from holdfast.errors import Corrupt
 from holdfast.model.applied import content
 from holdfast.model.fleet import Node, Service, Volume

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from holdfast.agent.acceptance import approvals, manifest_grades
 from holdfast.agent.acceptance import manifest as signed_manifest
+from holdfast.agent.acceptance.demanded import Signers
 from holdfast.agent.acceptance.manifest import Followed
-from holdfast.agent.acceptance.manifest_grades import NoGround, Signers
+from holdfast.agent.acceptance.manifest_grades import NoGround
 from holdfast.agent.acceptance.rules_note import RulesNote
 from holdfast.errors import Corrupt, Failed, TryLater
 from holdfast.model import canonical

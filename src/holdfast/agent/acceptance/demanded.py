@@ -12,10 +12,19 @@ from holdfast.model.manifest import NodeManifest
 from holdfast.model.plan import Change
 from holdfast.model.report import Parked
 from holdfast.model.revision import Entry, Table
+from holdfast.model.trust import Trust
 from holdfast.planning.bounds import NAME, NODE, WORKER
 from holdfast.planning.kinds.kind import settings_of
+from holdfast.trust.approval import missing
+
+Signers = tuple[Sequence[str], Trust]  # keys that really signed a revision, and the trust that judges them
 
 _held_service = msgspec.json.Decoder(Service).decode
+
+
+def lacking(covers: Sequence[str], grade: Grade, witnesses: Sequence[Signers]) -> str | None:
+    found = (missing(trust, keys, grade, covers) for keys, trust in witnesses)
+    return next((why for why in found if why is not None), None)
 
 
 def asked(change: Change, node: str, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> tuple[Grade, str]:

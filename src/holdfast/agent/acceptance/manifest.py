@@ -6,10 +6,11 @@ from msgspec import UNSET, Struct
 
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
-from holdfast.model.ids import FLEET, KINDS, TRUST, is_name, kind_of
+from holdfast.model.ids import FLEET, KINDS, TRUST, is_name, is_name_of, kind_of
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.report import Parked
 from holdfast.model.revision import Entry, Tombstone
+from holdfast.planning import pairs
 
 OWN_FIELD = frozenset({FLEET, TRUST, "node", "service", "policy", "storage"})  # kinds with a place of their own
 _MORE = frozenset(KINDS) - OWN_FIELD  # kinds that stand in `more`
@@ -47,6 +48,8 @@ def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
             raise _misshapen(f"{address[:60]!r} is of a kind that this release does not know there")
         if kind_of(address) == "alert" and f"node.{node}" not in (manifest.more[address].applies_to or ()):
             raise _misshapen(f"{address} is not for this node to send")
+        if kind_of(address) == "provides" and manifest.more[address].node != node:
+            raise _misshapen(f"{address} is not for this node to provide")
     for address, entry in manifest.storage.items():
         if entry.applies_to and f"node.{node}" not in entry.applies_to:
             raise _misshapen(f"{address} is not for this node to use")
@@ -62,11 +65,28 @@ def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
     for address, placed in manifest.standby.items():
         if placed.node == node or node not in placed.failover:
             raise _misshapen(f"{address} does not fail over to this node")
+    _check_pairs(manifest)
     return manifest
 
 
+def _check_pairs(manifest: NodeManifest) -> None:
+    """Those of its own services are what their needs mean; those of other services ask this node. Names of both become
+    names of files."""
+    own = tuple(pair for pair in manifest.pairs if pair.consumer == manifest.node)
+    if own != pairs.of_entries(manifest.services):
+        raise _misshapen("its pairs are not those that the needs of its services mean")
+    keys = [(pair.service, pair.need) for pair in manifest.pairs]
+    if keys != sorted(set(keys)):
+        raise _misshapen("its pairs are not sorted, or one is there twice")
+    for pair in manifest.pairs:
+        if manifest.node not in (pair.consumer, pair.provider):
+            raise _misshapen("it has a pair of two other nodes")
+        if not all(map(is_name, (pair.service, pair.need, pair.type, pair.consumer, pair.provider))):
+            raise _misshapen("it has a pair with a name that is none")
+
+
 def _is(address: str, kind: str) -> bool:
-    return address.startswith(f"{kind}.") and is_name(address[len(kind) + 1 :])
+    return address.startswith(f"{kind}.") and is_name_of(kind, address[len(kind) + 1 :])
 
 
 def _misshapen(why: str) -> Corrupt:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from holdfast.agent.acceptance import demanded, route_grades
+from holdfast.agent.acceptance import demanded, pair_grades, route_grades
+from holdfast.agent.acceptance.demanded import Signers, lacking
 from holdfast.agent.acceptance.manifest import OWN_FIELD, Followed, entries
 from holdfast.agent.acceptance.soundness import unsound
 from holdfast.errors import Corrupt
@@ -18,18 +19,14 @@ from holdfast.model.manifest import NodeManifest
 from holdfast.model.report import Parked
 from holdfast.model.revision import Entry, Table
 from holdfast.model.rules import NEWEST, Rules
-from holdfast.model.trust import Trust
 from holdfast.planning.diff import changes
 from holdfast.planning.table import tombstones
-from holdfast.trust.approval import missing
 
 REMEDY = (
     "if it is not wanted: `holdfast rollback`, and find out who committed it; if it is wanted, an operator of grade "
     "{grade} signs a revision that changes {address} itself: `holdfast rollback`, then `holdfast apply --key KEY`"
 )
 UNSAID = "it is not signed well enough"
-
-Signers = tuple[Sequence[str], Trust]  # keys that really signed a revision, and the trust that judges them
 
 
 class NoGround(Corrupt):
@@ -57,7 +54,7 @@ def judge(
             parked[address] = standing.parked.get(address) or noted(address, "destroy", UNSAID, now_s)
             continue
         grade, why = demanded.asked(change, after.node, old, contents)
-        trouble = unsound(address, before, table, contents) or _lacking(
+        trouble = unsound(address, before, table, contents) or lacking(
             demanded.covers(change, old, after, standing.in_force), grade, witnesses
         )
         if trouble is not None:
@@ -65,19 +62,30 @@ def judge(
     for address in _idle_policies(old, new, parked):
         del parked[address]
     in_force = _mixed(old, after, parked) if parked else after
+    handover = demanded.handed_over(standing, after, parked, lambda covers: lacking(covers, "apply", witnesses))
+    in_force = msgspec.structs.replace(in_force, handover=handover)
+    paired = pair_grades.judge(
+        standing, after, in_force, contents, lambda covers, grade: lacking(covers, grade, witnesses)
+    )
     reach = route_grades.judge(
         standing.in_force,
         standing.wanted,
         after,
-        lambda covers, grade: _lacking(covers, grade, witnesses),
+        lambda covers, grade: lacking(covers, grade, witnesses),
         None if rules == "first" else demanded.naming(before, table, contents),
+        paired.providers,
+        paired.leading,
     )
-    for place, why in reach.refused.items():
+    for place, why in (*reach.refused.items(), *paired.refused.items()):
         grade = "destroy" if place.startswith(("issuer.", "peer.")) else "apply"
         parked[place] = standing.parked.get(place) or noted(place, grade, why, now_s)
-    handover = demanded.handed_over(standing, after, parked, lambda covers: _lacking(covers, "apply", witnesses))
     in_force = msgspec.structs.replace(
-        in_force, edge=reach.edge, issuers=reach.issuers, names=reach.names, peers=reach.peers, handover=handover
+        in_force,
+        edge=reach.edge,
+        issuers=reach.issuers,
+        names=reach.names,
+        pairs=paired.pairs,
+        peers=reach.peers,
     )
     followed = entries(in_force)
     stones = {a: s for a, s in tombstones(before, followed, number).items() if kind_of(a) == "service"}
@@ -96,11 +104,6 @@ def _stays(bound: str, old: Mapping[str, Entry], new: Mapping[str, Entry], parke
 
 def noted(address: str, grade: Grade, why: str, now_s: float) -> Parked:
     return Parked(address, why, REMEDY.format(grade=grade, address=address), now_s)
-
-
-def _lacking(covers: Sequence[str], grade: Grade, witnesses: Sequence[Signers]) -> str | None:
-    found = (missing(trust, keys, grade, covers) for keys, trust in witnesses)
-    return next((lacking for lacking in found if lacking is not None), None)
 
 
 def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, Parked]) -> NodeManifest:
@@ -143,4 +146,4 @@ def _kept_others(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[
 def differing(wanted: NodeManifest, in_force: NodeManifest) -> list[str]:
     one, other = entries(wanted), entries(in_force)
     apart = sorted(address for address in one.keys() | other.keys() if one.get(address) != other.get(address))
-    return [*apart, *route_grades.differing(wanted, in_force)]
+    return [*apart, *route_grades.differing(wanted, in_force), *pair_grades.differing(wanted, in_force)]

@@ -40,26 +40,16 @@ def judge(
     after: NodeManifest,
     lacking: Lacking,
     settings: Settings | None = None,
+    providers: Mapping[str, Set[str]] = {},
+    leading: Mapping[str, Set[str]] = {},
 ) -> Reach:
     """`old` is followed, `said` is the newest manifest read before, `after` is the new one. `settings`: those followed,
-    by which a name is a service's own; None: the rules for this revision do not bound names."""
+    by which a name is a service's own; None: the rules for this revision do not bound names. `providers`: nodes that
+    this one asks, with the services that need them; `leading`: all nodes that it has to do with for needs, likewise."""
     refused: dict[str, str] = {}
 
     def kept(kind: str, of: Callable[[NodeManifest], Mapping[str, T]], needs: Needs[T]) -> dict[str, T]:
-        have, had, want = (dict(of(one)) if one is not None else {} for one in (old, said, after))
-        found: dict[str, T] = {}
-        for key in sorted(have.keys() | want.keys()):
-            before, now = have.get(key), want.get(key)
-            if before != now:
-                why = _why(key, before, now, needs, lacking)
-                if said is not None and had.get(key) == now:
-                    why = why or "the revision that changed it was not signed well enough"  # and this one does not
-                if why is not None:
-                    refused[f"{kind}.{key}"] = why
-                    now = before
-            if now is not None:
-                found[key] = now
-        return found
+        return compared(kind, of, (old, said, after), needs, lacking, refused)
 
     def taken(service: str, names: Set[str]) -> tuple[str, ...]:
         claims = (NAME + name for name in sorted(names) if settings and not is_own(name, service, settings))
@@ -78,19 +68,48 @@ def judge(
     edge = kept("edge", lambda manifest: manifest.edge, served_by)
     names = kept("name", lambda manifest: manifest.names, named)
     issuers = kept(
-        "issuer", lambda manifest: manifest.issuers, lambda node, before, now: _led_to(node, before, now, old, edge)
+        "issuer",
+        lambda manifest: manifest.issuers,
+        lambda node, before, now: _led_to(node, before, now, old, edge, providers.get(node, frozenset())),
     )
     moving = _moving(old)
     peers = kept(
         "peer",
         lambda manifest: manifest.peers,
-        lambda node, before, now: _met(node, before, now, moving | _moving(after), lacking),
+        lambda node, before, now: _met(
+            node, before, now, _services(node, moving | _moving(after), leading.get(node, frozenset())), lacking
+        ),
     )
     for node, _, _ in _moving(after) - moving:
         if f"peer.{node}" in refused:  # neither the key before nor this one was signed for this move
             peers.pop(node, None)
     names = _unshared(names, dict(old.names) if old is not None else {}, refused)
     return Reach(edge, issuers, names, peers, refused)
+
+
+def compared(
+    kind: str,
+    of: Callable[[NodeManifest], Mapping[str, T]],
+    manifests: tuple[NodeManifest | None, NodeManifest | None, NodeManifest],
+    needs: Needs[T],
+    lacking: Lacking,
+    refused: dict[str, str],
+) -> dict[str, T]:
+    """What is followed of one part of the manifest. `manifests`: followed, read last, and new."""
+    have, had, want = (dict(of(one)) if one is not None else {} for one in manifests)
+    found: dict[str, T] = {}
+    for key in sorted(have.keys() | want.keys()):
+        before, now = have.get(key), want.get(key)
+        if before != now:
+            why = _why(key, before, now, needs, lacking)
+            if manifests[1] is not None and had.get(key) == now:
+                why = why or "the revision that changed it was not signed well enough"  # and this one does not
+            if why is not None:
+                refused[f"{kind}.{key}"] = why
+                now = before
+        if now is not None:
+            found[key] = now
+    return found
 
 
 def _unshared(names: dict[str, Named], before: Mapping[str, Named], refused: dict[str, str]) -> dict[str, Named]:
@@ -114,15 +133,21 @@ def _why(key: str, before: T | None, now: T | None, needs: Needs[T], lacking: La
 
 
 def _led_to(
-    node: str, before: bytes | None, now: bytes | None, old: NodeManifest | None, edge: Mapping[str, EdgeRoute]
+    node: str,
+    before: bytes | None,
+    now: bytes | None,
+    old: NodeManifest | None,
+    edge: Mapping[str, EdgeRoute],
+    needing: Set[str],
 ) -> Iterator[Need]:
-    """The signer of a node's first route also brings its authority. A known authority is as sensitive as the node's
-    key: an attacker who replaced it could impersonate the node. `edge` are the routes that are followed: a refused one
-    brings none."""
+    """The signer of a node's first route, or of the first need that it meets, also brings its authority. A known
+    authority is as sensitive as the node's key: an attacker who replaced it could impersonate the node. `edge` are the
+    routes that are followed: a refused one brings none."""
     if before is not None and now is not None:
         yield (f"node.{node}",), "destroy"
         return
-    is_led_to = False
+    is_led_to = bool(needing)
+    yield from (((f"service.{service}",), "apply") for service in sorted(needing))
     for route in (*(old.edge.values() if old is not None else ()), *edge.values()):
         if route.node == node or any(place.node == node for place in route.others):
             is_led_to = True
@@ -140,14 +165,16 @@ def _moving(manifest: NodeManifest | None) -> set[tuple[str, str, int]]:
     return out | {(move.source, address, one.epoch) for address, one, move in moved if move.hands_over}
 
 
-def _met(
-    node: str, before: Peer | None, now: Peer | None, moving: Set[tuple[str, str, int]], lacking: Lacking
-) -> Iterator[Need]:
-    """The signers of all moves from or to a node also bring its key. A known key is changed by the grade that changes
-    it: data that moves is sealed to it."""
+def _services(node: str, moving: Set[tuple[str, str, int]], needing: Set[str]) -> list[str]:
+    """Addresses of the services whose moves or needs lead to this node."""
+    return [*(address for other, address, _ in moving if other == node), *(f"service.{one}" for one in sorted(needing))]
+
+
+def _met(node: str, before: Peer | None, now: Peer | None, services: Sequence[str], lacking: Lacking) -> Iterator[Need]:
+    """The signers of all moves and needs that lead to a node also bring its key. A known key is changed by the grade
+    that changes it: data that moves and answers to needs are sealed to it."""
     if lacking((f"node.{node}",), "destroy") is None:
         return
-    services = [address for other, address, _ in moving if other == node]
     if before is not None and now is not None and before.key == now.key:
         yield (f"node.{node}",), "apply"
     elif (before is not None and now is not None) or not services:

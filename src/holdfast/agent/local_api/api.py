@@ -1,7 +1,8 @@
 """A node's own HTTP interface: a closed list of answers, denied by default. Knows no socket and no HTTP library.
 
-The hub's key may read the status and may knock (M-113); operators of the trust this node accepted may read. A caller
-that proves neither learns nothing, and every refusal is in the audit log.
+The hub's key may read the status and may knock (M-113); operators of the trust this node accepted may read; a node may
+ask for the needs of its declared pairs, and for nothing else (C-12). A caller that proves none of these learns nothing,
+and every refusal is in the audit log.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast.agent")
 
 REQUESTS_PER_MINUTE = 60  # of one key
-BODY_BYTES_MAX = 4096
+ASKS_PER_MINUTE = 3_000  # of one node: each of its needs, and some again
+BODY_BYTES_MAX = 512 * 1024  # a statement of 1,000 handles; read for callers only who may send it
+CAPABILITIES = "/v1/capabilities/"
 
 
 class Holding(Struct, frozen=True):
@@ -58,6 +61,16 @@ class NodeStatus(Struct, frozen=True):
     time_s: float
     accepted: Head = NO_HEAD
     manifest: str = ""  # digest of the manifest in force
+
+
+class Capabilities(Protocol):
+    """What this node gives to needs of other nodes (agent/grants)."""
+
+    async def granted(self, node: str, type: str, body: bytes) -> bytes: ...
+
+    async def told(self, node: str, body: bytes) -> bytes:
+        """What that node holds, signed by it."""
+        ...
 
 
 class LocalNode(KnownFleet, Protocol):
@@ -96,20 +109,33 @@ ROUTES: Mapping[tuple[str, str], str] = {
     ("GET", "/v1/manifest"): "manifest",
     ("GET", "/v1/holdings"): "holdings",
     ("POST", "/v1/knock"): "knock",
+    ("POST", CAPABILITIES): "ask",  # and the type of a need
+    ("POST", "/v1/holdings"): "tell",
 }
 ALLOWED: Mapping[str, frozenset[Kind]] = {
     "status": frozenset({"hub", "operator"}),
     "manifest": frozenset({"operator"}),
     "holdings": frozenset({"operator"}),
     "knock": frozenset({"hub"}),
+    "ask": frozenset({"node"}),
+    "tell": frozenset({"node"}),
 }
 
 
 class LocalApi:
     body_bytes_max = BODY_BYTES_MAX
 
-    def __init__(self, node: LocalNode, key: IdentityKey, nonces: Nonces, audit: AuditLog, clock: Clock) -> None:
+    def __init__(
+        self,
+        node: LocalNode,
+        capabilities: Capabilities,
+        key: IdentityKey,
+        nonces: Nonces,
+        audit: AuditLog,
+        clock: Clock,
+    ) -> None:
         self._node = node
+        self._capabilities = capabilities
         self._callers = Callers(node, key, clock)
         self._nonces = nonces
         self._denials = audit_folding.denials(audit, clock)
@@ -135,10 +161,11 @@ class LocalApi:
             extra = self._callers.signed_time(parsed)
             who = self._callers.principal(parsed, asked.headers)
             operation = _permitted(who, asked)
-            self._limit(parsed.line)
+            self._limit(parsed.line, ASKS_PER_MINUTE if who.kind == "node" else REQUESTS_PER_MINUTE)
             await self._once(parsed)
-            http_signature.check_body(parsed, await body())
-            return Response(200, self._carry_out(operation))
+            content = await body()
+            http_signature.check_body(parsed, content)
+            return Response(200, await self._carry_out(operation, who, asked, content))
         except HoldfastError as trouble:
             what = f"{asked.method} {asked.target}"
             audit_folding.note_denial(self._denials, str(who), what, asked.source, trouble)
@@ -149,15 +176,15 @@ class LocalApi:
 
     # ---- bounds
 
-    def _limit(self, line: str) -> None:
-        """Only keys that may ask are counted, so the table stays as small as the trust."""
+    def _limit(self, line: str, most: int) -> None:
+        """Only keys that may ask are counted, so the table stays as small as the trust and the pairs."""
         now_s = self._clock.monotonic_s()
         recent = self._asked.setdefault(line, deque())
         while recent and now_s - recent[0] >= 60.0:
             recent.popleft()
-        if len(recent) >= REQUESTS_PER_MINUTE:
+        if len(recent) >= most:
             raise Limited(
-                f"more than {REQUESTS_PER_MINUTE} requests in a minute",
+                f"more than {most} requests in a minute",
                 remedy="ask less often",
                 retry_after_s=60.0 - (now_s - recent[0]),
             )
@@ -170,8 +197,12 @@ class LocalApi:
 
     # ---- what is answered
 
-    def _carry_out(self, operation: str) -> bytes:
+    async def _carry_out(self, operation: str, who: Principal, asked: Request, content: bytes) -> bytes:
         match operation:
+            case "ask":
+                return await self._capabilities.granted(who.name, _path(asked).removeprefix(CAPABILITIES), content)
+            case "tell":
+                return await self._capabilities.told(who.name, content)
             case "status":
                 return codec.write(self._node.status())
             case "manifest":
@@ -192,20 +223,30 @@ class LocalApi:
         return codec.write(ManifestAnswer(status.accepted, status.manifest, msgspec.Raw(content)))
 
 
+def _path(asked: Request) -> str:
+    return asked.target.partition("?")[0]
+
+
 def _permitted(who: Principal, asked: Request) -> str:
-    path = asked.target.partition("?")[0]
+    path = CAPABILITIES if _path(asked).startswith(CAPABILITIES) else _path(asked)
     operation = ROUTES.get((asked.method, path))
-    if operation is None:
-        known = any(path == there for _, there in ROUTES)
-        code = "method_not_allowed" if known else "not_found"
-        ways = ", ".join(" ".join(route) for route in ROUTES)
-        raise Invalid("unknown path", remedy=f"this node answers: {ways}", code=code)
+    if operation is None or (who.kind == "node" and "node" not in ALLOWED[operation]):
+        raise _unknown(path, who)
     if who.kind not in ALLOWED[operation]:
         raise NotPermitted(
             f"a node gives {operation} to {' and '.join(sorted(ALLOWED[operation]))}, not to {who}",
             remedy="ask the hub instead: holdfast node show NAME",
         )
     return operation
+
+
+def _unknown(path: str, who: Principal) -> Invalid:
+    """For a node nothing exists but what its pairs are for."""
+    routes = [route for route, name in ROUTES.items() if who.kind != "node" or "node" in ALLOWED[name]]
+    known = who.kind != "node" and any(path == there for _, there in routes)
+    code = "method_not_allowed" if known else "not_found"
+    ways = ", ".join(" ".join(route) for route in routes)
+    return Invalid("unknown path", remedy=f"this node answers: {ways}", code=code)
 
 
 def refusal(trouble: HoldfastError, extra: Mapping[str, str] | None = None) -> Response:

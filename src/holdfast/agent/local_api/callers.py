@@ -1,4 +1,5 @@
-"""Who calls a node: its hub, or an operator of the trust it accepted. Decides nothing about permissions."""
+"""Who calls a node: its hub, an operator of the trust it accepted, or a node that it has to do with. Decides nothing
+about permissions."""
 
 from __future__ import annotations
 
@@ -28,6 +29,10 @@ class KnownFleet(Protocol):
 
     def trust(self) -> Trust | None: ...
 
+    def node_of(self, line: str) -> str:
+        """The node with this key, if it is one that asks this node for needs, or holds what it got here; else ""."""
+        ...
+
 
 class Callers:
     def __init__(self, node: KnownFleet, key: IdentityKey, clock: Clock) -> None:
@@ -46,10 +51,15 @@ class Callers:
         http_signature.check_signature(parsed)
         if ssh_key.parse(parsed.line).blob == ssh_key.parse(self._node.hub_key()).blob:
             return Principal("hub", "hub", parsed.line)
+        if name := self._node.node_of(parsed.line):
+            return Principal("node", name, parsed.line)
         certificate = next((v for k, v in headers.items() if k.lower() == session_header.HEADER.lower()), None)
         trust = self._node.trust()
         if certificate is None or trust is None:
-            raise stranger("its key is neither the hub's nor that of an operator's session", "unknown_key")
+            raise stranger(
+                "its key is none of the hub's, an operator's session's or a node's with a need here",
+                "unknown_key",
+            )
         return sessions.verify_session(session_header.read(certificate), parsed.line, fleet, trust, self._clock.now_s())
 
     def signed_time(self, parsed: http_signature.Parsed) -> dict[str, str]:

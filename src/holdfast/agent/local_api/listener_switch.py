@@ -115,11 +115,16 @@ def wanted_place(node: Node, own: str, always: Place | None) -> Place | None:
     """Where to listen; None: not at all. An address that operators signed comes before the machine's own."""
     if always is not None:
         return always
-    if node.link != "dial" and node.direct != "on":
+    reasons = {
+        'link = "dial"': node.link == "dial",
+        'direct = "on"': node.direct == "on",
+        "the role provider": "provider" in node.roles and node.peer_calls == "declared",
+    }
+    reason = next((reason for reason, holds in reasons.items() if holds), "")
+    if not reason:
         return None
     address = node.address or own
     if not address:
-        reason = 'link = "dial"' if node.link == "dial" else 'direct = "on"'
         raise Invalid(
             f"{node.name} has {reason}, and no address to listen on",
             remedy=f'give {node.name} an address = "…" in [[nodes]] of fleet.toml and apply, or run the agent with '

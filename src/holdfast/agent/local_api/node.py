@@ -1,24 +1,27 @@
 """Answers the local interface from the running agent; nothing here changes it but a knock."""
 
-import msgspec
+from collections.abc import Callable
 
 from holdfast import __version__
 from holdfast.agent.agent import Agent
 from holdfast.agent.local_api.api import Holding, NodeStatus
-from holdfast.errors import Corrupt
 from holdfast.model.trust import Trust
 from holdfast.ports.clock import Clock
-from holdfast.ports.journal import Journal
-
-HOLDINGS_FACT = "holdings"  # in the journal: written when a handle is taken into use or given back
-
-_holdings = msgspec.json.Decoder(tuple[Holding, ...])
 
 
 class LocalAgent:
-    def __init__(self, agent: Agent, journal: Journal, clock: Clock) -> None:
+    """`held` answers the handles in use here; `node_of` the node whose key it is, if it has to do with this one."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        held: Callable[[], tuple[Holding, ...]],
+        node_of: Callable[[str], str],
+        clock: Clock,
+    ) -> None:
         self._agent = agent
-        self._journal = journal
+        self.holdings = held
+        self.node_of = node_of
         self._clock = clock
         self._began_s = clock.monotonic_s()
 
@@ -39,17 +42,6 @@ class LocalAgent:
     def manifest(self) -> bytes | None:
         newest = self._agent.accepting.newest
         return newest.in_force or None if newest is not None else None
-
-    def holdings(self) -> tuple[Holding, ...]:
-        """Handles in use here (F-04), as the journal has them."""
-        try:
-            return _holdings.decode(self._journal.fact(HOLDINGS_FACT) or b"[]")
-        except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
-            raise Corrupt(
-                f"what this node holds cannot be read from its journal: {trouble}",
-                remedy="restore agent.db from a backup of this machine: holdfast agent check",
-                code="agent_state_damaged",
-            ) from trouble
 
     def knock(self) -> None:
         self._agent.knock()

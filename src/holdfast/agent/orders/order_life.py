@@ -75,6 +75,11 @@ class OrderLife:
         needed = self._needed.counter if self._needed is not None else 0
         return max(self._journal.highest_counter(), self._floor, needed)
 
+    @property
+    def is_sure(self) -> bool:
+        """False while the state of this node was put back, and no operator signed a resync."""
+        return self._needed is None
+
     # ---- looking back
 
     def heard(self, signed: SignedPulse) -> None:

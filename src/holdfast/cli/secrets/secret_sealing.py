@@ -11,11 +11,11 @@ from holdfast.cli.secrets.secret_view import View
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model import canonical, sealed
-from holdfast.model.ids import is_name
+from holdfast.model.ids import is_name_of
 from holdfast.model.purpose import Purpose, resource_of, wrapped
 from holdfast.planning import formats
 
-KINDS = ("service", "alerts", "storage")  # of addresses that may have a secret
+KINDS = ("service", "alerts", "storage", "provides")  # of addresses that may have a secret
 
 
 class Recipients(Struct, frozen=True):
@@ -31,8 +31,8 @@ def declare_addresses(parser: Parser) -> None:
         dest="addresses",
         metavar="ADDRESS",
         action="append",
-        help="an address that may have it, such as service.web, alerts.phone or storage.nas; can be repeated "
-        "(default: those that use it)",
+        help="an address that may have it, such as service.web, alerts.phone, storage.nas or provides.w1.postgres; can "
+        "be repeated (default: those that use it)",
     )
 
 
@@ -50,10 +50,10 @@ def _is_declared(view: View, address: str) -> bool:
 
 def _checked_address(address: str) -> str:
     kind, _, name = address.partition(".")
-    if kind not in KINDS or not is_name(name):
+    if kind not in KINDS or not is_name_of(kind, name):
         raise Invalid(
-            f"{address[:60]!r} cannot have a secret: only services, alert targets and storage targets have secrets",
-            remedy="write --for service.NAME, --for alerts.NAME or --for storage.NAME",
+            f"{address[:60]!r} cannot have a secret: only services, targets and providers have secrets",
+            remedy="write --for service.NAME, --for alerts.NAME, --for storage.NAME or --for provides.NODE.TYPE",
             code="usage",
         )
     return address

@@ -15,7 +15,8 @@ Writes secrets/NAME.age, sealed (age) to every operator's recipient and to the k
 it run or may run. Only these can open it; the hub cannot. Commit the file with the rest of the directory.
 
 The services that use it are named inside the seal: a node gives the value to no other service, whatever a revision
-says. So is an alert target of nodes, as alerts.NAME. --for names them instead, and then exactly these may have it.
+says. So is an alert target of nodes, as alerts.NAME, and what a node provides, as provides.NODE.TYPE. --for names them
+instead, and then exactly these may have it.
 
 The value comes from a pipe (one final line break is dropped), from a hidden prompt, from --file or from --generate. It
 is never given on the command line, where other users could see it.

@@ -15,7 +15,7 @@ from holdfast.model.fleet import Fleet
 from holdfast.model.ids import TRUST, is_name
 from holdfast.model.purpose import resource_of
 from holdfast.model.revision import Table
-from holdfast.model.secret import refs_of
+from holdfast.model.secret import refs_of, secrets_of
 from holdfast.planning.kinds.every import documents
 from holdfast.planning.secrets import nodes_of
 from holdfast.planning.table import draft
@@ -64,7 +64,8 @@ def file_of(view: View, name: str) -> str:
 
 
 def users(view: View, name: str) -> tuple[str, ...]:
-    """`service.web/app`, `alerts.phone`, `storage.nas`, sorted: components and targets that use it."""
+    """`service.web/app`, `alerts.phone`, `storage.nas`, `provides.w1.postgres`, sorted: components, targets and
+    providers that use it."""
     found = [
         f"service.{service}/{component.name}"
         for service, declared in view.fleet.services.items()
@@ -73,6 +74,7 @@ def users(view: View, name: str) -> tuple[str, ...]:
     ]
     found += [f"alerts.{target.name}" for target in view.fleet.alerts.values() if target.secret == name]
     found += [f"storage.{target.name}" for target in view.fleet.storage.values() if target.secret == name]
+    found += [f"provides.{given}" for given, one in view.fleet.provides.items() if name in secrets_of(one)]
     return tuple(sorted(found))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from holdfast.model.fleet import Fleet
 from holdfast.model.ids import kind_of
 from holdfast.model.revision import Table
-from holdfast.planning.kinds import alert, fleet, node, policy, service, storage, trust
+from holdfast.planning.kinds import alert, fleet, node, policy, provides, service, storage, trust
 from holdfast.planning.kinds.kind import EVERY_NODE, Kind
 
 KINDS: tuple[Kind, ...] = (
@@ -16,6 +16,7 @@ KINDS: tuple[Kind, ...] = (
     policy.KIND,
     storage.KIND,
     alert.KIND,
+    provides.KIND,
 )
 BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
 

@@ -1,24 +1,20 @@
 """Kind `service`: containers with their names and routes. Its node and its standby nodes get it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.model import canonical
-from holdfast.model.applied import plain
 from holdfast.model.fleet import Fleet, Service
-from holdfast.model.plan import FieldChange
 from holdfast.model.revision import Entry, Table
-from holdfast.model.route import PublicRoute
 from holdfast.model.secret import names_of
 from holdfast.planning import images
 from holdfast.planning.documents import nameless
-from holdfast.planning.fields import differences
-from holdfast.planning.kinds import service_check, service_grades
-from holdfast.planning.kinds.kind import Drawing, Kind, Section, Step
+from holdfast.planning.kinds import service_check, service_grades, service_shown
+from holdfast.planning.kinds.kind import Drawing, Kind, Section
 from holdfast.planning.placement import has_data
-from holdfast.planning.service_entry import moved_data, reached, serving_metadata
+from holdfast.planning.service_entry import met, moved_data, reached, serving_metadata
 
 
 def documents(fleet: Fleet) -> Mapping[str, bytes]:
@@ -31,6 +27,7 @@ def draft(drawing: Drawing, address: str, digest: str) -> Entry:
     entry = _placed(drawing, name, service, digest)
     if named := names_of(service):
         entry = replace(entry, secrets={one: drawing.sealed[one] for one in named if one in drawing.sealed})
+    entry = met(name, service, entry, drawing.fleet.provides)
     entry, chosen = reached(name, service, entry, drawing.fleet.settings, drawing.edges)
     drawing.edged.update(chosen)
     return entry
@@ -53,55 +50,6 @@ def _placed(drawing: Drawing, name: str, service: Service, digest: str) -> Entry
     return Entry(digest, where.node, epoch, *serving_metadata(service), known, failover=service.failover, move=move)
 
 
-def fields(step: Step) -> Iterator[FieldChange]:
-    before, after = step.before, step.after
-    if before is None or after is None:
-        return
-    if step.is_other_content:
-        yield from differences(plain(step.content_before()), plain(step.content_after()))
-    if before.names != after.names:
-        yield FieldChange("names", list(before.names), list(after.names))
-    for hostname in sorted(before.public.keys() | after.public.keys()):
-        was_route, is_route = before.public.get(hostname), after.public.get(hostname)
-        if was_route != is_route:
-            yield FieldChange(f"public {hostname}", _route(was_route), _route(is_route))
-    if before.node != after.node:
-        yield FieldChange("placement", before.node or None, after.node or None)
-    if before.epoch != after.epoch:
-        yield FieldChange("epoch", before.epoch, after.epoch)
-    if before.move != after.move and after.move is not UNSET:
-        yield FieldChange("data", None, after.move.origin)
-    for reference in sorted(before.images.keys() | after.images.keys()):
-        was_digest, is_digest = before.images.get(reference), after.images.get(reference)
-        if was_digest != is_digest:
-            yield FieldChange(f"image {reference}", was_digest, is_digest)
-    for name in sorted(before.secrets.keys() | after.secrets.keys()):
-        was_sealed, is_sealed = before.secrets.get(name), after.secrets.get(name)
-        if was_sealed != is_sealed:
-            yield FieldChange(f"secret {name}", was_sealed and was_sealed[:12], is_sealed and is_sealed[:12])
-
-
-def _route(route: PublicRoute | None) -> str | None:
-    if route is None:
-        return None
-    return f"{route.edge or 'no edge'} → {route.backend}:{route.listener} ({route.mode})"
-
-
-def why(before: Entry | None, after: Entry) -> str:
-    """What becomes public, moves between edges or is no longer public."""
-    was = before.public if before is not None else {}
-    words = []
-    for hostname in sorted(was.keys() | after.public.keys()):
-        old, new = was.get(hostname), after.public.get(hostname)
-        if new is None:
-            words.append(f"{hostname} is no longer public")
-        elif old is None:
-            words.append(f"{hostname} becomes public on {new.edge or 'no edge yet'}")
-        elif old.edge != new.edge:
-            words.append(f"{hostname} moves from {old.edge or 'no edge'} to {new.edge or 'no edge'}")
-    return "; ".join(words)
-
-
 def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
     if entry.node is not UNSET:
         yield entry.node, "services"
@@ -120,7 +68,7 @@ KIND = Kind(
     draft=draft,
     check=service_check.check,
     demands=service_grades.demands,
-    fields=fields,
-    why=why,
+    fields=service_shown.fields,
+    why=service_shown.why,
     project=project,
 )

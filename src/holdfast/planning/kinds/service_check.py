@@ -8,9 +8,10 @@ from msgspec import UNSET, Struct, UnsetType
 from holdfast.model import mounts
 from holdfast.model.fleet import Node, Service, Settings, Volume
 from holdfast.model.move import Move
+from holdfast.model.need import Want
 from holdfast.model.revision import Entry, Table
 from holdfast.model.route import PublicRoute
-from holdfast.planning import images, reach, secrets
+from holdfast.planning import images, needs, reach, secrets
 from holdfast.planning.kinds.kind import Proposal, check_own_fields, read, refuse, settings_of
 from holdfast.planning.placement import carries_services, has_data, is_public, unproxied
 from holdfast.planning.service_entry import moved_data, serving_metadata
@@ -33,6 +34,7 @@ class ServiceEntry(Struct, frozen=True):
     names: tuple[str, ...]
     public: dict[str, PublicRoute]
     move: Move | UnsetType
+    wants: dict[str, Want]
 
 
 def check(proposal: Proposal) -> None:
@@ -96,6 +98,8 @@ def check_service(
         raise Unsound(f"{address} has data and failover nodes, which would run it without that data")
     _check_names(address, service)
     _check_images(address, service, entry)
+    refuse(address, needs.complaints(service))
+    needs.check_entry(address, entry, service)
     secrets.check(address, entry, service, contents)
 
 

@@ -10,6 +10,7 @@ from holdfast.model.fleet import Service, Snapshot, Volume
 from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
 from holdfast.planning.kinds.kind import Step, decode, destroy
+from holdfast.planning.providers import DATA_BEARING
 
 
 def demands(step: Step) -> Iterator[Demand]:
@@ -31,6 +32,7 @@ def demands(step: Step) -> Iterator[Demand]:
             yield destroy(f"starts it {'again ' if is_here else ''}with a backup on {after.node}; what {left}")
         if after.move is not UNSET and after.move.kept and after.move != before.move:
             yield destroy(f"goes on with an older copy on {after.node}; what {before.node} wrote since stays there")
+        yield from provider_demands(before, after)
         if step.is_other_content:
             yield from service_demands(*step.documents(Service), step.name)
 
@@ -39,6 +41,14 @@ def _older_data(new: Entry | None) -> Iterator[Demand]:
     """On a node that did not have it: what the table says of the node before is not in the manifest of this one."""
     if new is not None and new.move is not UNSET and not new.move.hands_over:
         yield destroy(f"starts it with {new.move.origin}; what {new.move.source} wrote since stays there")
+
+
+def provider_demands(before: Entry, after: Entry) -> Iterator[Demand]:
+    """The data stays with the provider that had it."""
+    for name, want in after.wants.items():
+        had = before.wants.get(name)
+        if had is not None and had.type in DATA_BEARING and (had.type, had.provider) != (want.type, want.provider):
+            yield destroy(f"has its need {name} met by another provider; its data stays on {had.provider}")
 
 
 Volumes = dict[tuple[str, str], Volume | str]

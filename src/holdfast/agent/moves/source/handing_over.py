@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
+from holdfast.agent.lane_turn import superseded
 from holdfast.agent.moves.books import Books
 from holdfast.agent.moves.declared import Declarations, Moving
-from holdfast.agent.moves.lane_turn import superseded
 from holdfast.agent.moves.passage import Passage
 from holdfast.agent.moves.pausing import Pause
 from holdfast.agent.moves.progress import MoveProgress

@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from holdfast.agent.lane_turn import in_lane
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.moves.books import Books, SealedKey
 from holdfast.agent.moves.declared import Moving, known_peer
-from holdfast.agent.moves.lane_turn import in_lane
 from holdfast.agent.moves.passage import Passage
 from holdfast.model import archive_key
 from holdfast.model.archive import Header, PartBytes, Purpose

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from holdfast.agent.lane_turn import in_lane
 from holdfast.agent.lanes import Lanes
-from holdfast.agent.moves.lane_turn import in_lane
 from holdfast.agent.services.holds import Holds
 from holdfast.agent.services.orders import ServiceOrders
 from holdfast.agent.services.records import Records

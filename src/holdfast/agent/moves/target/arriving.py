@@ -6,10 +6,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from holdfast.agent.lane_turn import in_lane, superseded
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.moves.books import Books
 from holdfast.agent.moves.declared import Declarations, Moving
-from holdfast.agent.moves.lane_turn import in_lane, superseded
 from holdfast.agent.moves.target.inheriting import Inheriting
 from holdfast.agent.moves.target.landing import Landing
 from holdfast.model.move import Pass

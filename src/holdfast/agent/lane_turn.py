@@ -1,4 +1,4 @@
-"""A step of a move in the lane of its service: no order and no rollout is beside it (I-26)."""
+"""Work of a keeper in the lane of a service: no order and no rollout is beside it (I-26)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

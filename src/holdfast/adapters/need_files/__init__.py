@@ -1,0 +1,1 @@
+"""Values of needs as files for containers."""

@@ -1,0 +1,1 @@
+"""What providers give: logins to PostgreSQL, and whatever a handler program makes."""

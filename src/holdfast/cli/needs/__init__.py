@@ -1,0 +1,1 @@
+"""Commands about what services need of other nodes, and what these gave."""
