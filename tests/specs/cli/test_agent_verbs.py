@@ -155,5 +155,5 @@ def test_a_machine_that_joined_and_has_not_begun_takes_the_flag(tmp_path: Path) 
 
 def test_a_machine_that_has_begun_without_the_flag_says_so(tmp_path: Path) -> None:
     ran = joined_without_replace(tmp_path / "agent", Head(3, "a" * 64))
-    assert ran.code == 5 and "holdfast migrate --all --from w1 --to w1 --force" in ran.err
+    assert ran.code == 5 and "holdfast migrate --all --from w1 --to w1; with --force" in ran.err
     assert "restores" not in remembered(tmp_path / "agent")

@@ -164,10 +164,10 @@ def prepare(
 def _restoring(known: Membership, state_dir: str, home: AgentHome, box: Toolbox) -> Membership:
     """It joined without --replace. The flag counts for the first revision that the agent accepts."""
     if known.accepted != NO_HEAD:
-        again = f"holdfast migrate --all --from {known.node} --to {known.node} --force"
         raise Conflict(
             f"this machine joined without --replace, and began the services of {known.node} with what it had",
-            remedy=f"`{again}` sets that data aside and starts them with their backups",
+            remedy=f"holdfast migrate --all --from {known.node} --to {known.node}; "
+            "with --force it sets that data aside",
             code="already_begun",
         )
     with home.lock():

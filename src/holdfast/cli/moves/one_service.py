@@ -5,16 +5,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from holdfast.cli.fleet.commit_plan import carry_out, conclude
+from holdfast.cli.fleet.commit_plan import carry_out
 from holdfast.cli.fleet.session import Standing
-from holdfast.cli.moves import pinned_file, planned_move, replaced_node, resealed, start_again, under_way
+from holdfast.cli.moves import following, pinned_file, planned_move, replaced_node, resealed, under_way
 from holdfast.cli.moves.looking import look
 from holdfast.cli.moves.planned_move import Planned
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.waiting import outcome
 from holdfast.model.applied import Applied
-from holdfast.model.plan import Plan
 from holdfast.planning.move_target import home
 from holdfast.planning.moving import came_from, plan_abort
 
@@ -29,7 +27,7 @@ def run(service: str, args: Namespace, box: Toolbox) -> int:
         if args.to == (node := home(service, view.applied)):
             if args.backup:
                 return replaced_node.again(service, args, box)
-            return _follow(service, node, current, view, args, box)
+            return following.run(service, node, current, view, args, box)
         found = planned(service, current, view, args, box)
     last = (current.target, current.heads, args, box, None)
     return carry_out(found.plan, view.applied, *last, first=lambda: written(service, found, view, args, box))
@@ -44,18 +42,6 @@ def written(service: str, found: Planned, view: FleetView, args: Namespace, box:
 def planned(service: str, current: Standing, view: FleetView, args: Namespace, box: Toolbox) -> Planned:
     under_way.refuse(service, view, box, with_backup=bool(args.backup))
     return planned_move.planned(service, current, view, args, box)
-
-
-def _follow(service: str, home: str, current: Standing, view: FleetView, args: Namespace, box: Toolbox) -> int:
-    """It is placed there already: wait for a move that is under way, and try a start again that failed."""
-    applied, hub = current.applied, current.hub
-    assert applied is not None and hub is not None
-    if not args.json:
-        box.terminal.say(f"service.{service} is placed on {home}.")
-    if not args.detach:
-        start_again.ordered(service, home, view, args, box)
-    found = outcome.look_again(hub, applied, f"service.{service}", box) if not args.detach else outcome.NOTHING
-    return conclude(found, applied.head, Plan(applied.head, (), "apply", None), hub, args, box)
 
 
 def services_on(node: str, applied: Applied) -> list[str]:
