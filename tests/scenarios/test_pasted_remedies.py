@@ -414,6 +414,8 @@ TAKES = "takes the place of a lost machine; tests/lab/test_replaced_node.py does
 OF_THE_HUB = "would use /var/lib/holdfast/hub; tests/lab/test_hub_file.py gives --state-dir"
 STORED = "needs a storage target; tests/lab/test_hub_copies.py has one"
 NOT_RUN = {
+    "holdfast grant revoke {} NEED -n NODE": "needs a running provider; tests/scenarios/test_needs.py does it",
+    "holdfast grant revoke {} {} -n {} -p {}": "needs a running provider; tests/scenarios/test_needs.py does it",
     "holdfast resync {}": "needs a running node; tests/scenarios/test_set_back.py does it",
     "holdfast node show {} --pulse": "needs a running node; tests/scenarios/test_set_back.py does it",
     "apt install busybox-static": INSTALLS,

@@ -64,7 +64,7 @@ class Children:
         except OSError as trouble:
             raise Failed(
                 f"the process of a handler cannot be started: {trouble.strerror}",
-                remedy="look at the memory and the processes of this node: `ps aux`",
+                remedy="look at the memory and the disk of this node: `df -h` and `dmesg`",
                 code="handler_not_started",
             ) from trouble
 
