@@ -18,7 +18,7 @@ OF_NEEDS: Mapping[str, str] = {
     "provider": "the node that provides it; if left out, the only one of this type that lists the service",
     "params": "parameters for the handler of the type; `postgres` has none",
     "deliver": "where its containers find the answer",
-    "on_change": "what is done when the answer changes: `restart`, `nothing`, or `signal:NAME`",
+    "on_change": "what is done when the values change: `restart` or `nothing`; `signal:NAME` is not built yet",
     "required": "whether the service starts only with the answer; without it, it starts at once and the answer comes "
     "later",
 }

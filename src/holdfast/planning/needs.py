@@ -39,6 +39,9 @@ def complaints(service: Service) -> Iterator[Complaint]:
             key = next(iter(need.params))
             what = f"{quoted(key)} is not a parameter: a need of type {need.type} has none"
             yield Complaint((*where, "params", key), what, "remove it")
+        if need.on_change.startswith("signal:"):
+            what = f"{quoted(need.on_change)} is not built yet: a service gets no signal when values change"
+            yield Complaint((*where, "on_change"), what, 'write on_change = "restart" or "nothing"')
         yield from _delivery(service, need, where)
     if service.needs and service.failover:
         what = "a service with needs cannot fail over: only its own node has its credentials"

@@ -41,7 +41,7 @@ def files(service: str = WEB + NEED, provides: str = POSTGRES, more: str = PROVI
 
 
 def test_needs_and_what_is_provided_are_read_and_written_back_n36() -> None:
-    tokens = '[[needs]]\nname = "token"\ntype = "tokens"\non_change = "signal:HUP"\nrequired = true\n'
+    tokens = '[[needs]]\nname = "token"\ntype = "tokens"\non_change = "nothing"\nrequired = true\n'
     tokens += 'provider = "p1"\nparams = { scope = "a b" }\ndeliver = { path = "/etc/token", components = ["web"] }\n'
     declared = fleet_of(files(WEB + NEED + tokens, POSTGRES + HANDLER))
     assert [need.path for need in declared.services["web"].needs] == ["/run/needs/db", "/etc/token"]
@@ -93,6 +93,7 @@ OF_NEEDS: dict[str, tuple[str, str, str, str]] = {  # more of the service file â
         "nodes that provide it are: p1",
     ),
     "an unknown key": (NEED + 'provder = "p1"\n', "needs[0].provder", "unknown key", 'did you mean "provider"?'),
+    "a signal": (NEED + 'on_change = "signal:HUP"\n', "needs[0].on_change", "not built yet", '"restart" or "nothing"'),
     "another reaction": (NEED + 'on_change = "reboot"\n', "needs[0].on_change", 'must be "restart", "nothing"', ""),
 }
 

@@ -168,10 +168,10 @@ def test_a_fleet_without_needs_compiles_to_the_same_bytes() -> None:
 
 def test_what_restarts_and_what_holds_a_start_is_in_the_document_of_the_service() -> None:
     """The agent reads it there: it is no part of a pair."""
-    need = replace(NEED, on_change="signal:HUP", required=True)
+    need = replace(NEED, on_change="nothing", required=True)
     found = candidate(planned(needing_fleet({"web": needing(need)})))
     digest = decode_table(found.table).entries["service.web"].digest
-    assert b'"on_change":"signal:HUP"' in found.blobs[digest] and b'"required":true' in found.blobs[digest]
+    assert b'"on_change":"nothing"' in found.blobs[digest] and b'"required":true' in found.blobs[digest]
 
 
 # ---- what moves
