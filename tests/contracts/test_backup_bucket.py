@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import obstore
@@ -19,7 +20,7 @@ from holdfast.model.backup_key import OBJECT_BYTES_MAX
 from holdfast.model.storage_target import Bucket
 from tests.fleets.backup_targets import bytes_of, pack, prunable
 from tests.fleets.seaweed import BUCKET, MINE, Seaweed, seaweed
-from tests.fleets.waiting import Stopwatch
+from tests.fleets.waiting import Stopwatch, wait_until
 
 ID, OBJECT = "bucket-1", bytes_of("object", 50_000)
 
@@ -79,6 +80,11 @@ def test_wrong_credentials_are_said_to_be_so(server: Seaweed, mine: Credentials)
     refused(target.get(pack(OBJECT)), NotPermitted, "target_refused")
 
 
+def stopped(pid: int) -> bool:
+    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 def test_a_server_that_is_gone_is_missing_within_five_seconds_and_used_again_when_it_is_back_h49(
     server: Seaweed,
 ) -> None:
@@ -86,6 +92,7 @@ def test_a_server_that_is_gone_is_missing_within_five_seconds_and_used_again_whe
     do(target.adopt())
     server.process.send_signal(signal.SIGSTOP)
     try:
+        wait_until(lambda: stopped(server.process.pid), "all its threads stand still")
         watch = Stopwatch()
         state = do(target.look())
         assert state.state == "missing" and watch.within(5)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.adapters.storage.memory import MemoryStorage
-from holdfast.agent.acceptance import approvals, manifest_grades
+from holdfast.agent.acceptance import approvals, demanded, manifest_grades
 from holdfast.agent.orders.order_horizon import OrderHorizon
 from holdfast.agent.orders.order_journal import OrderJournal
 from holdfast.agent.orders.order_life import OrderLife
@@ -156,7 +156,7 @@ async def raided(scene: Scene, first: Fleet, attack: Attack) -> bool:
 def weaken(patch: pytest.MonkeyPatch) -> None:
     """Grades and scopes, the gate's table, passports, orders, names in the journal, paths of the storage."""
     patch.setattr(decide, "TABLE", {case: replace(row, need="none") for case, row in TABLE.items()})
-    for module in (manifest_grades, approvals):
+    for module in (demanded, approvals):
         patch.setattr(module, "missing", lambda *ignored: None)
     patch.setattr(manifest_grades, "unsound", lambda *ignored: None)
     patch.setattr(Passport, "admits", lambda *ignored: True)

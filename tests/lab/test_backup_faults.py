@@ -85,9 +85,9 @@ def held(made: LabUnderTest) -> dict[str, int]:
 
 
 def next_backup(made: LabUnderTest) -> dict[str, Any] | None:
-    """None: the order was signed before the hub heard that the agent has started again."""
+    """None: the order was signed before the hub heard that the agent has started again, or what it keeps."""
     done = made.run("backup", NAME, "--wait", "--json")
-    if done.code and json.loads(done.err)["code"] == "other_life":
+    if done.code and json.loads(done.err)["code"] in ("other_life", "not_backed_up"):
         return None
     found: dict[str, Any] = json.loads(done.ok().out)
     return found

@@ -147,6 +147,8 @@ def test_a_machine_that_is_put_back_to_before_a_move_does_not_run_what_it_handed
     wait_until(lambda: running(made, "ledger") == ["w1"], "it goes on with the copy of w1")
     assert (data(made, "w1", "ledger") / "page").read_text() == "first"
     made.run("undeploy", "ledger", "--yes").ok()
+    for node in ("w1", "w2"):  # put back, they run no order: the next tests have some
+        made.run("resync", node, "--yes").ok()
 
 
 def test_after_a_boot_without_a_hub_a_service_with_data_waits_and_is_unconfirmed(made: LabUnderTest) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from holdfast.adapters.storage.directory import DirectoryStorage
-from holdfast.agent.acceptance import manifest_grades
+from holdfast.agent.acceptance import demanded
 from holdfast.model import mounts
 from holdfast.model.container import LABEL_FLEET, LABEL_SERVICE, LABEL_SPEC, Container
 from holdfast.model.fleet import Fleet, Health, Hooks, Service, Volume
@@ -349,14 +349,14 @@ def test_paths_of_the_host_are_refused_even_if_the_grades_of_a_revision_were_not
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node has its own note of what grade destroy approved: a second lock beside the rules of planning (X02)."""
-    monkeypatch.setattr(manifest_grades, "missing", lambda *ignored: None)
+    monkeypatch.setattr(demanded, "missing", lambda *ignored: None)
     assert not outcome(name)
 
 
 def test_a_container_that_was_not_made_here_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """X22: even if the grades of a revision were not asked. The finding says which signature is lacking, and ends with
     the container."""
-    monkeypatch.setattr(manifest_grades, "missing", lambda *ignored: None)
+    monkeypatch.setattr(demanded, "missing", lambda *ignored: None)
 
     async def story(scene: Scene) -> None:
         await scene.kill()

@@ -181,7 +181,7 @@ def test_no_container_can_make_its_node_fall_silent(how: str) -> None:
                 )
         else:
             hostile = tuple("\x01" * 300 for _ in range(20))
-            many = {f"s{n}": service(2) for n in range(20)}
+            many = {f"s{n}": service(2) for n in range(60)}
             runtime.behaviours[image(2)] = Behaviour(exit_after_s=0.01, exit_code=1, says=hostile)
             scene.machine.prober.script(image(2), Verdict(False, "no"))
             scene.apply({"web": service(), **many})
