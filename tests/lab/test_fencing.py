@@ -195,4 +195,4 @@ def test_a_node_that_returns_without_a_hub_stops_its_copy_as_soon_as_it_hears_of
     assert not runs_on_w1() and running(made, "paper") == ["w2"]
     assert (data(made, "w1", "paper") / "page").read_text() == "stale", "what it wrote meanwhile is kept"
     assert (data(made, "w2", "paper") / "page").read_text() == "first"
-    assert not told(made, "unconfirmed")
+    wait_until(lambda: not told(made, "unconfirmed"), "the hub confirmed it")
