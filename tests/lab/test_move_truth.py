@@ -96,7 +96,7 @@ def test_the_way_back_takes_the_secrets_along_and_internal_names_follow_the_hand
     assert running(made, "shop") == ["w2", "w2"] and made.lab("curl", PUBLIC).code == 0
     answered = moved(made, "--abort")
     assert running(made, "shop") == ["w1", "w1"]
-    begin = answered[:3] if len(answered) >= 12 else answered[:1]  # a busy machine is visited a few times only
+    begin = answered[:2] if len(answered) >= 12 else answered[:1]  # a busy machine is visited a few times only
     assert answered.count(False) <= 5 and all(begin) and answered[-1], answered
 
 
