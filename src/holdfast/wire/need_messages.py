@@ -8,7 +8,6 @@ from holdfast.model.revision import Count
 from holdfast.model.schema import NameText
 
 HandleText = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$(?!\n)")]
-HANDLES_MAX = 4_000
 SEALED_BYTES_MAX = 128 * 1024
 TTL_S_MIN = 600.0
 GONE_MAX = 100
